@@ -1,0 +1,12 @@
+# Every library here has a row in docs/dependencies.md. All are Debian 12 packages.
+find_package(Threads REQUIRED)
+find_package(Poco REQUIRED COMPONENTS Foundation Net NetSSL JSON Util XML Crypto)
+find_package(simdjson REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(prometheus-cpp REQUIRED COMPONENTS core)
+find_package(doctest REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+find_package(Python3 COMPONENTS Interpreter REQUIRED)

@@ -1,0 +1,46 @@
+#include "core/base/random.hpp"
+
+#include <array>
+#include <cstdio>
+#include <random>
+
+namespace sluice {
+namespace {
+
+std::mt19937_64& generator() {
+    thread_local std::mt19937_64 g = [] {
+        std::random_device device;
+        std::seed_seq seed{device(), device(), device(), device()};
+        return std::mt19937_64(seed);
+    }();
+    return g;
+}
+
+}  // namespace
+
+std::uint64_t random_u64() noexcept {
+    return generator()();
+}
+
+std::string random_hex_id() {
+    std::array<char, 33> text{};
+    std::snprintf(text.data(), text.size(), "%016llx%016llx",
+                  static_cast<unsigned long long>(random_u64()),
+                  static_cast<unsigned long long>(random_u64()));
+    return {text.data(), 32};
+}
+
+std::string random_uuid() {
+    std::uint64_t a = random_u64();
+    std::uint64_t b = random_u64();
+    a = (a & 0xFFFFFFFFFFFF0FFFULL) | 0x4000ULL;
+    b = (b & 0x3FFFFFFFFFFFFFFFULL) | 0x8000000000000000ULL;
+    std::array<char, 37> text{};
+    std::snprintf(text.data(), text.size(), "%08x-%04x-%04x-%04x-%012llx",
+                  static_cast<unsigned>(a >> 32U), static_cast<unsigned>(a >> 16U & 0xFFFFU),
+                  static_cast<unsigned>(a & 0xFFFFU), static_cast<unsigned>(b >> 48U),
+                  static_cast<unsigned long long>(b & 0xFFFFFFFFFFFFULL));
+    return {text.data(), 36};
+}
+
+}  // namespace sluice
