@@ -1,0 +1,118 @@
+// One rule as an operator wrote it: which requests it takes and which endpoints answer them.
+//
+// A Rule is immutable once it is in a Table. Values the operator did not give are empty optionals
+// here; the accessor of the same name without `given_` in Effective has the value in force.
+//
+// Threads: any (immutable).
+// Units:   *_ms milliseconds, *_sec seconds, *_bytes bytes, *_tokens tokens, *_blocks blocks.
+// Source:  the management interface's fields; the JSON names stand beside the members.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice::rules {
+
+// endpoints[]
+struct EndpointSpec {
+    std::uint64_t id = 0;      // stable over restarts, never reused
+    std::uint32_t ep_idx = 0;  // stable within the rule, never reused
+    std::string ip;            // endpointIP, numeric, without brackets
+    std::uint16_t port = 0;    // targetPort
+    std::uint32_t weight = 1;  // 0 = draining: keeps membership, gets nothing new
+    bool backup = false;       // carries traffic only when every primary is out
+    std::string name() const;  // "10.0.0.7:8000", "[fd00::7]:8000"
+    std::string base_url() const;
+};
+
+// probetype, probeport, probereq, probeTimeout, probeRetries; monitor
+struct ProbeSpec {
+    enum class Kind { None, Tcp, Http };
+    Kind kind = Kind::None;
+    std::uint16_t port = 0;           // 0 = the endpoint's own port
+    std::string path = "/";           // http
+    std::uint32_t interval_sec = 60;  // probeTimeout; one try takes at most min(5 s, this)
+    std::uint32_t retries = 2;        // consecutive failures before inactive
+    bool operator==(const ProbeSpec&) const = default;
+};
+
+// timeouts; 0 = no limit
+struct Timeouts {
+    std::uint64_t client_idle_ms = 75'000;
+    std::uint64_t header_ms = 10'000;
+    std::uint64_t body_ms = 60'000;
+    std::uint64_t connect_ms = 2'000;
+    std::uint64_t first_byte_ms = 0;
+    std::uint64_t chunk_gap_ms = 120'000;
+    std::uint64_t total_ms = 0;
+    bool operator==(const Timeouts&) const = default;
+};
+
+// retry
+struct Retry {
+    std::uint32_t connect = 3;  // further candidates after a refused or timed-out connect
+    bool not_accepted = true;   // one replay of a stale keep-alive connection
+    bool after_dispatch = false;
+    bool operator==(const Retry&) const = default;
+};
+
+// kv*; what is not given declares nothing
+struct KvSpec {
+    std::uint32_t exact_mode = 0;               // kvExactMode: 0 off, 3 single pool
+    std::optional<std::uint32_t> block_tokens;  // kvBlockSize
+    std::optional<std::string> hash_algo;       // kvHashAlgo
+    std::optional<std::string> hash_seed;       // kvHashSeed
+    std::optional<std::uint16_t> zmq_port;      // kvZmqPort
+    std::optional<std::uint16_t> replay_port;   // kvReplayPort
+    std::uint32_t dp_ranks = 1;                 // kvDpRankCount
+    std::uint32_t warmup_sec = 0;               // kvWarmupSec
+    enum class LbMode { Off, Hard };
+    LbMode lb_mode = LbMode::Hard;            // kvLbMode
+    std::uint32_t mean_load_factor = 175;     // kvMeanLoadFactor, percent
+    std::uint32_t min_match_tokens = 16;      // kvMinMatchTokens
+    std::uint32_t cold_seed_every = 16;       // kvColdSeedEvery, 0 = off
+    std::uint32_t cold_seed_min_blocks = 16;  // kvColdSeedMinBlocks
+    std::uint64_t max_blocks = 1'000'000;     // kvMaxBlocks, per endpoint
+};
+
+// What a client must ask for to meet the rule. All parts together are unique in a Table.
+struct RuleKey {
+    std::string ip;                    // externalIP, numeric, canonical
+    std::uint16_t port = 0;            // port
+    std::string protocol = "tcp";      // protocol
+    std::uint32_t block = 0;           // block
+    std::string host;                  // host, lower case, without port; empty = any
+    std::string path_prefix;           // path_prefix
+    std::string path_mode;             // path_match_mode: "" (disabled) | prefix | exact
+    std::string model;                 // model_name; empty = wildcard pool
+    auto operator<=>(const RuleKey&) const = default;
+};
+
+struct Rule {
+    RuleKey key;
+    std::string id;               // given or a UUID
+    std::uint32_t number = 0;     // stable, never reused, from 1
+    std::uint64_t generation = 0;  // grows with every change of this rule
+    std::string name;
+    std::uint32_t sel = 0;             // selector by number: 0 rr, 4 lc
+    std::string engine = "vllm";       // engine plugin, id or alias; by kvEngineType
+    std::string selector = "rr";       // selector plugin, id or alias; by sel
+    std::map<std::string, std::string> model_aliases;
+    ProbeSpec probe;
+    Timeouts timeouts;
+    Retry retry;
+    std::uint64_t max_body_bytes = 64ULL << 20U;
+    KvSpec kv;
+    std::string plugin_config = "{}";  // JSON object
+    std::vector<EndpointSpec> endpoints;
+    // The accepted body, canonical JSON with every field the operator gave; what is stored and
+    // read back.
+    std::string json;
+};
+
+using RulePtr = std::shared_ptr<const Rule>;
+
+}  // namespace sluice::rules
