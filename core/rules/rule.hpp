@@ -18,13 +18,15 @@ namespace sluice::rules {
 
 // endpoints[]
 struct EndpointSpec {
-    std::uint64_t id = 0;      // stable over restarts, never reused
-    std::uint32_t ep_idx = 0;  // stable within the rule, never reused
-    std::string ip;            // endpointIP, numeric, without brackets
-    std::uint16_t port = 0;    // targetPort
-    std::uint32_t weight = 1;  // 0 = draining: keeps membership, gets nothing new
-    bool backup = false;       // carries traffic only when every primary is out
-    std::string name() const;  // "10.0.0.7:8000", "[fd00::7]:8000"
+    std::uint64_t id = 0;         // stable over restarts, never reused
+    std::uint32_t ep_idx = 0;     // stable within the rule, never reused
+    std::string ip;               // endpointIP, numeric, without brackets
+    std::uint16_t port = 0;       // targetPort
+    std::uint32_t weight = 1;     // 0 = draining: keeps membership, gets nothing new
+    bool backup = false;          // carries traffic only when every primary is out
+    std::uint32_t role = 0;       // ep_role: 0 whole requests
+    std::uint16_t nixl_port = 0;  // nixl_port; 0 = port
+    std::string name() const;     // "10.0.0.7:8000", "[fd00::7]:8000"
     std::string base_url() const;
 };
 
@@ -80,26 +82,26 @@ struct KvSpec {
 
 // What a client must ask for to meet the rule. All parts together are unique in a Table.
 struct RuleKey {
-    std::string ip;                    // externalIP, numeric, canonical
-    std::uint16_t port = 0;            // port
-    std::string protocol = "tcp";      // protocol
-    std::uint32_t block = 0;           // block
-    std::string host;                  // host, lower case, without port; empty = any
-    std::string path_prefix;           // path_prefix
-    std::string path_mode;             // path_match_mode: "" (disabled) | prefix | exact
-    std::string model;                 // model_name; empty = wildcard pool
+    std::string ip;                // externalIP, numeric, canonical
+    std::uint16_t port = 0;        // port
+    std::string protocol = "tcp";  // protocol
+    std::uint32_t block = 0;       // block
+    std::string host;              // host, lower case, without port; empty = any
+    std::string path_prefix;       // path_prefix
+    std::string path_mode;         // path_match_mode: "" (disabled) | prefix | exact
+    std::string model;             // model_name; empty = wildcard pool
     auto operator<=>(const RuleKey&) const = default;
 };
 
 struct Rule {
     RuleKey key;
-    std::string id;               // given or a UUID
-    std::uint32_t number = 0;     // stable, never reused, from 1
+    std::string id;                // given or a UUID
+    std::uint32_t number = 0;      // stable, never reused, from 1
     std::uint64_t generation = 0;  // grows with every change of this rule
     std::string name;
-    std::uint32_t sel = 0;             // selector by number: 0 rr, 4 lc
-    std::string engine = "vllm";       // engine plugin, id or alias; by kvEngineType
-    std::string selector = "rr";       // selector plugin, id or alias; by sel
+    std::uint32_t sel = 0;        // selector by number: 0 rr, 4 lc
+    std::string engine = "vllm";  // engine plugin, id or alias; by kvEngineType
+    std::string selector = "rr";  // selector plugin, id or alias; by sel
     std::map<std::string, std::string> model_aliases;
     ProbeSpec probe;
     Timeouts timeouts;

@@ -9,15 +9,18 @@
 // Errors:  Refusal carries the HTTP status, a stable code, the field and what is allowed.
 #pragma once
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/result.hpp"
 #include "core/base/snapshot.hpp"
+#include "core/rules/defaults.hpp"
+#include "core/rules/refusal.hpp"
 #include "core/rules/table.hpp"
 
 namespace sluice::state {
@@ -25,18 +28,6 @@ class Store;
 }
 
 namespace sluice::rules {
-
-struct Refusal {
-    int status = 400;
-    std::string code;     // stable snake_case, e.g. "kv_zmq_port_unused"
-    std::string field;    // as the operator spells it; may be empty
-    std::string message;  // for people
-    std::string allowed;  // may be empty
-};
-
-struct Warning {
-    std::string code, field, message;
-};
 
 // Who made a change, for the audit row.
 struct Actor {
@@ -54,6 +45,9 @@ public:
     virtual void abandoned(const RulePtr& next) = 0;
     // After the swap. Must not fail.
     virtual void applied(const std::shared_ptr<const Table>& table) = 0;
+    // Plugin ids and aliases that are loaded; a rule may name these only.
+    virtual std::vector<std::string> engines() const { return {"vllm"}; }
+    virtual std::vector<std::string> selectors() const { return {"rr", "lc"}; }
 };
 
 struct Outcome {
@@ -64,10 +58,13 @@ struct Outcome {
 
 class RuleBook {
 public:
-    RuleBook(state::Store& store, Hooks& hooks);
+    RuleBook(state::Store& store, Hooks& hooks, Defaults defaults = {});
 
     // Loads what is stored; a rule whose VIP cannot be bound stays (it is retried by its owner).
+    // A stored body that is no longer accepted stays stored, is not in force and is a problem.
     Status load();
+    // One line for each stored rule that load() could not put in force.
+    std::vector<std::string> problems() const;
 
     std::shared_ptr<const Table> table() const { return table_.get(); }
 
@@ -81,16 +78,29 @@ public:
     // Warnings given when the rule was last accepted.
     std::vector<Warning> warnings(std::uint32_t number) const;
 
+    // Small durable values of the process, e.g. whether metrics are exposed; audited like rules.
+    std::optional<Refusal> set(std::string_view setting, std::string_view value,
+                               const Actor& actor);
+    std::optional<std::string> setting(std::string_view name) const;
+
+    const Defaults& defaults() const noexcept { return defaults_; }
+
 private:
-    Outcome commit(std::unique_lock<std::mutex> lock, std::vector<RulePtr> next_rules,
-                   RulePtr changed, std::string_view action, const std::vector<RulePtr>& removed,
-                   const Actor& actor, std::vector<Warning> warnings);
+    struct Plan;
+    Outcome commit(Plan plan, const Actor& actor);
 
     state::Store& store_;
     Hooks& hooks_;
-    mutable std::mutex mu_;
+    const Defaults defaults_;
+    std::mutex change_mu_;  // held over a whole change, so changes are one after the other
     Snapshot<Table> table_;
-    std::map<std::uint32_t, std::vector<Warning>> warnings_;  // guarded by mu_
+    mutable std::mutex mu_;
+    std::map<std::uint32_t, std::vector<Warning>> warnings_;    // guarded by mu_
+    std::map<std::string, std::string, std::less<>> settings_;  // guarded by mu_
+    std::vector<std::string> problems_;                         // guarded by mu_
+    std::map<std::uint32_t, std::uint32_t> next_ep_idx_;        // guarded by change_mu_
+    std::uint32_t next_rule_number_ = 1;                        // guarded by change_mu_
+    std::uint64_t next_endpoint_id_ = 1;                        // guarded by change_mu_
 };
 
 }  // namespace sluice::rules

@@ -1,0 +1,89 @@
+// What the management interface asks the rest of the daemon. The daemon implements it once.
+//
+// Threads: control; several calls at a time. A call may take a snapshot, not wait for a request.
+// Errors:  Code::NotFound -> 404, Invalid -> 400, Unavailable -> 503, Unsupported -> 501; a text is
+//          shown to the operator.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/rules/rule.hpp"
+
+namespace sluice::admin {
+
+// GET /status/ready: 200 when ready, else 503 with the same body.
+struct Readiness {
+    bool ready = true;
+    std::vector<std::string> reasons;  // why not, or what an operator should look at
+    std::string profile = "strict";    // boot.profile
+    bool database_found = false;       // boot.snapshot_found
+    bool boot_succeeded = true;        // boot.succeeded
+    bool degraded = false;             // boot.degraded
+    std::uint64_t generation = 0;      // boot.generation
+    std::string set_aside;             // boot.quarantine_path
+};
+
+struct KvLive {
+    std::uint64_t blocks = 0;
+    std::string signal;       // ok | warming | quiet | doubtful | dead | refused | stolen | off
+    std::string attestation;  // attested | unproven | mismatch: ...
+    std::string reason;       // of a signal that is not ok
+    std::optional<std::uint64_t> last_event_age_ms;
+};
+
+struct EndpointLive {
+    std::string state = "active";  // active | inactive | draining | disabled
+    bool inactive = false;         // inActiveEP
+    std::string reason;            // why it is not active, e.g. the last probe error
+    std::uint64_t inflight = 0;
+    std::uint64_t queued = 0;
+    std::string breaker;  // closed | open | half_open; empty = not shown
+    std::optional<KvLive> kv;
+};
+
+struct RuleLive {
+    std::map<std::uint64_t, EndpointLive> endpoints;  // by EndpointSpec::id
+    // Members for `effective` that only the running daemon knows, e.g. "kvBlockSize": "16".
+    // A value is JSON text.
+    std::map<std::string, std::string> effective;
+    std::vector<std::pair<std::string, std::string>> warnings;  // code, message: found at run time
+};
+
+// GET /status/flows
+struct FlowFilter {
+    std::string rule;     // id, name or number; empty = any
+    std::string model;    // empty = any
+    std::string outcome;  // empty = any
+    std::size_t limit = 100;
+};
+
+// GET /config/ai/kv/inventory
+struct Inventory {
+    std::string hash_algo;
+    std::string admission;              // empty = not shown
+    std::vector<std::uint64_t> blocks;  // at most the limit asked for
+    std::uint64_t total = 0;
+};
+
+class Providers {
+public:
+    virtual ~Providers() = default;
+    virtual Readiness ready() = 0;
+    // A JSON array or object.
+    virtual std::string plugins_json() = 0;
+    // A JSON array of receipts, newest first.
+    virtual std::string flows_json(const FlowFilter& filter) = 0;
+    // `{rule|listener, headers, body}` in, a receipt out; nothing is sent anywhere.
+    virtual Result<std::string> explain(std::string_view json) = 0;
+    virtual Result<Inventory> inventory(const rules::RulePtr& rule,
+                                        const rules::EndpointSpec& endpoint, std::size_t limit) = 0;
+    virtual RuleLive rule_status(const rules::RulePtr& rule) = 0;
+};
+
+}  // namespace sluice::admin
