@@ -1,0 +1,124 @@
+#include "core/fleet/endpoint.hpp"
+
+#include <algorithm>
+
+namespace sluice::fleet {
+namespace {
+
+// One more than any engine has ranks behind one address; an adapter that reports more is wrong.
+constexpr std::uint32_t kMaxRanks = 256;
+
+std::string host_port(const std::string& ip, std::uint16_t port) {
+    const bool is_v6 = ip.find(':') != std::string::npos;
+    return (is_v6 ? "[" + ip + "]" : ip) + ":" + std::to_string(port);
+}
+
+}  // namespace
+
+std::string_view to_string(Health health) noexcept {
+    switch (health) {
+        case Health::Unknown:
+            return "unknown";
+        case Health::Ready:
+            return "ready";
+        case Health::Busy:
+            return "busy";
+        case Health::Asleep:
+            return "asleep";
+        case Health::Suspect:
+            return "suspect";
+        case Health::Down:
+            return "down";
+    }
+    return "unknown";
+}
+
+Endpoint::Endpoint(std::uint64_t id, std::string ip, std::uint16_t port)
+    : id_(id),
+      ip_(std::move(ip)),
+      port_(port),
+      name_(host_port(ip_, port_)),
+      base_url_("http://" + name_) {}
+
+void Endpoint::set_load(std::uint32_t rank, const Load& load) {
+    // SLUICE_ANY: the endpoint as a whole, kept in the first place.
+    const std::uint32_t at = rank == UINT32_MAX ? 0 : rank;
+    if (at >= kMaxRanks) {
+        return;
+    }
+    if (ranks_.size() <= at) {
+        ranks_.resize(at + 1);
+    }
+    ranks_[at] = load;
+    Load sum;
+    float used = 0;
+    std::uint32_t known = 0;
+    for (const Load& one : ranks_) {
+        if (one.at_us == 0) {
+            continue;
+        }
+        sum.running += one.running;
+        sum.waiting += one.waiting;
+        sum.max_running += one.max_running;
+        sum.total_blocks += one.total_blocks;
+        sum.at_us = sum.at_us == 0 ? one.at_us : std::min(sum.at_us, one.at_us);
+        if (one.kv_used_ratio >= 0) {
+            used += one.kv_used_ratio;
+            ++known;
+        }
+    }
+    running_.store(sum.running, std::memory_order_relaxed);
+    waiting_.store(sum.waiting, std::memory_order_relaxed);
+    max_running_.store(sum.max_running, std::memory_order_relaxed);
+    total_blocks_.store(sum.total_blocks, std::memory_order_relaxed);
+    kv_used_ratio_.store(known > 0 ? used / static_cast<float>(known) : -1.0F,
+                         std::memory_order_relaxed);
+    load_at_us_.store(sum.at_us, std::memory_order_relaxed);
+}
+
+Load Endpoint::load() const noexcept {
+    Load out;
+    out.running = running_.load(std::memory_order_relaxed);
+    out.waiting = waiting_.load(std::memory_order_relaxed);
+    out.max_running = max_running_.load(std::memory_order_relaxed);
+    out.kv_used_ratio = kv_used_ratio_.load(std::memory_order_relaxed);
+    out.total_blocks = total_blocks_.load(std::memory_order_relaxed);
+    out.at_us = load_at_us_.load(std::memory_order_relaxed);
+    return out;
+}
+
+void Endpoint::set_health(Health health, std::string_view why) {
+    health_why_.set(std::make_shared<const std::string>(why));
+    health_.store(health, std::memory_order_relaxed);
+}
+
+std::string Endpoint::health_reason() const {
+    return *health_why_.get();
+}
+
+bool Endpoint::set_facts(std::uint32_t block_tokens, std::uint64_t epoch,
+                         std::string_view version) {
+    if (block_tokens != 0) {
+        block_tokens_.store(block_tokens, std::memory_order_relaxed);
+    }
+    if (!version.empty()) {
+        version_.set(std::make_shared<const std::string>(version));
+    }
+    if (epoch == 0) {
+        return false;
+    }
+    const std::uint64_t before = epoch_.exchange(epoch, std::memory_order_relaxed);
+    return before != 0 && before != epoch;
+}
+
+std::string Endpoint::version() const {
+    return *version_.get();
+}
+
+void Endpoint::set_models(std::vector<Model> models) {
+    const bool any = !models.empty();
+    models_.set(std::make_shared<const std::vector<Model>>(std::move(models)));
+    has_models_.store(any, std::memory_order_relaxed);
+}
+
+}  // namespace sluice::fleet

@@ -1,0 +1,147 @@
+// The live state of one serving address, shared by every rule that names it.
+//
+// What it knows comes from three voices: this gateway's own traffic (in flight, refused connects),
+// the engine adapter (load, facts, models, health) and probes (core/fleet/probe.hpp, kept apart
+// because rules may probe one address differently).
+//
+// Threads: any. Counters are atomics; models and the version are snapshots.
+// Units:   requests, tokens, blocks as named; *_us monotonic microseconds.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/snapshot.hpp"
+
+namespace sluice::fleet {
+
+// As the adapter last said; requests.
+struct Load {
+    std::uint32_t running = 0;
+    std::uint32_t waiting = 0;
+    std::uint32_t max_running = 0;   // 0 = unknown
+    float kv_used_ratio = -1;        // negative = unknown
+    std::uint64_t total_blocks = 0;  // 0 = unknown
+    std::uint64_t at_us = 0;         // 0 = never
+};
+
+enum class Health : std::uint32_t { Unknown = 0, Ready, Busy, Asleep, Suspect, Down };
+std::string_view to_string(Health health) noexcept;
+
+struct Model {
+    std::string name;
+    std::string parent;  // an adapter's base model; empty for a base model
+    bool is_lora = false;
+};
+
+class Endpoint {
+public:
+    // `id` is unique in this process and never reused.
+    Endpoint(std::uint64_t id, std::string ip, std::uint16_t port);
+
+    std::uint64_t id() const noexcept { return id_; }
+    const std::string& ip() const noexcept { return ip_; }
+    std::uint16_t port() const noexcept { return port_; }
+    const std::string& name() const noexcept { return name_; }          // "10.0.0.7:8000"
+    const std::string& base_url() const noexcept { return base_url_; }  // "http://10.0.0.7:8000"
+
+    // Requests this gateway has sent and not finished. Only Lease changes it.
+    std::uint32_t inflight() const noexcept { return inflight_.load(std::memory_order_relaxed); }
+
+    // --- the adapter's voice [event]
+    void set_load(std::uint32_t rank, const Load& load);
+    void set_health(Health health, std::string_view why);
+    // 0 = unknown keeps what was known. True when another engine process answers there now.
+    bool set_facts(std::uint32_t block_tokens, std::uint64_t epoch, std::string_view version);
+    void set_models(std::vector<Model> models);
+
+    // Summed over ranks; at_us is the oldest rank's.
+    Load load() const noexcept;
+    Health health() const noexcept { return health_.load(std::memory_order_relaxed); }
+    std::string health_reason() const;
+    std::uint32_t block_tokens() const noexcept {
+        return block_tokens_.load(std::memory_order_relaxed);
+    }
+    std::string version() const;
+    // Empty when nobody reports models, which is the common case on plain rules.
+    bool has_models() const noexcept { return has_models_.load(std::memory_order_relaxed); }
+    std::shared_ptr<const std::vector<Model>> models() const { return models_.get(); }
+
+    // --- traffic's voice [any]
+    // A connect was refused or timed out, or the engine said that it takes no new requests
+    // (draining): the endpoint is passed over until `until_us` unless nothing else is left. A
+    // successful connect ends it.
+    void note_refused(std::uint64_t until_us) noexcept {
+        refused_until_us_.store(until_us, std::memory_order_relaxed);
+    }
+    void note_connected() noexcept {
+        if (refused_until_us_.load(std::memory_order_relaxed) != 0) {
+            refused_until_us_.store(0, std::memory_order_relaxed);
+        }
+    }
+    bool is_refusing(std::uint64_t now) const noexcept {
+        return refused_until_us_.load(std::memory_order_relaxed) > now;
+    }
+
+private:
+    friend class Lease;
+
+    const std::uint64_t id_;
+    const std::string ip_;
+    const std::uint16_t port_;
+    const std::string name_;
+    const std::string base_url_;
+    std::atomic<std::uint32_t> inflight_{0};
+    std::atomic<Health> health_{Health::Unknown};
+    std::atomic<std::uint32_t> block_tokens_{0};
+    std::atomic<std::uint64_t> epoch_{0};
+    std::atomic<std::uint64_t> refused_until_us_{0};
+    // Sums over ranks, for readers; each is a sample, so they need not agree to the last request.
+    std::atomic<std::uint32_t> running_{0};
+    std::atomic<std::uint32_t> waiting_{0};
+    std::atomic<std::uint32_t> max_running_{0};
+    std::atomic<float> kv_used_ratio_{-1};
+    std::atomic<std::uint64_t> total_blocks_{0};
+    std::atomic<std::uint64_t> load_at_us_{0};
+    std::vector<Load> ranks_;  // event thread only
+    std::atomic<bool> has_models_{false};
+    Snapshot<std::string> health_why_;
+    Snapshot<std::string> version_;
+    Snapshot<std::vector<Model>> models_;
+};
+
+using EndpointPtr = std::shared_ptr<Endpoint>;
+
+// Holds one unit of an endpoint's load, from dispatch to the last byte. Released exactly once, on
+// every way out.
+class Lease {
+public:
+    Lease() = default;
+    explicit Lease(EndpointPtr endpoint) noexcept : endpoint_(std::move(endpoint)) {
+        endpoint_->inflight_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Lease() { release(); }
+    Lease(Lease&& other) noexcept : endpoint_(std::move(other.endpoint_)) {}
+    Lease& operator=(Lease&& other) noexcept {
+        if (this != &other) {
+            release();
+            endpoint_ = std::move(other.endpoint_);
+        }
+        return *this;
+    }
+    void release() noexcept {
+        if (endpoint_) {
+            endpoint_->inflight_.fetch_sub(1, std::memory_order_relaxed);
+            endpoint_.reset();
+        }
+    }
+    bool is_held() const noexcept { return endpoint_ != nullptr; }
+
+private:
+    EndpointPtr endpoint_;
+};
+
+}  // namespace sluice::fleet

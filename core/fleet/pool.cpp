@@ -1,0 +1,62 @@
+#include "core/fleet/pool.hpp"
+
+#include <algorithm>
+
+namespace sluice::fleet {
+
+std::string_view to_string(Excluded why) noexcept {
+    switch (why) {
+        case Excluded::No:
+            return "";
+        case Excluded::Down:
+            return "down";
+        case Excluded::Draining:
+            return "draining";
+        case Excluded::Standby:
+            return "standby";
+        case Excluded::Model:
+            return "model";
+    }
+    return "";
+}
+
+Excluded Pool::excluded(std::size_t i, std::string_view served_model) const {
+    const Member& m = members_[i];
+    if (m.spec.weight == 0) {
+        return Excluded::Draining;
+    }
+    if (m.probe && !m.probe->is_up()) {
+        return Excluded::Down;
+    }
+    const Health health = m.endpoint->health();
+    if (health == Health::Down || health == Health::Asleep) {
+        return Excluded::Down;
+    }
+    if (!served_model.empty() && m.endpoint->has_models()) {
+        const auto models = m.endpoint->models();
+        const auto serves = [&](const Model& model) {
+            return model.name == served_model;
+        };
+        if (std::none_of(models->begin(), models->end(), serves)) {
+            return Excluded::Model;
+        }
+    }
+    return Excluded::No;
+}
+
+std::string Pool::reason(std::size_t i) const {
+    const Member& m = members_[i];
+    if (m.spec.weight == 0) {
+        return "weight 0";
+    }
+    if (m.probe && !m.probe->is_up()) {
+        return m.probe->reason();
+    }
+    const Health health = m.endpoint->health();
+    if (health == Health::Down || health == Health::Asleep) {
+        return m.endpoint->health_reason();
+    }
+    return {};
+}
+
+}  // namespace sluice::fleet

@@ -1,0 +1,48 @@
+// The endpoints of one rule with what is needed to choose among them.
+//
+// Threads: any. A Pool is immutable and replaced as a whole when the rule is edited; what changes
+//          while it lives is inside Endpoint and ProbeState.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/fleet/endpoint.hpp"
+#include "core/fleet/probe.hpp"
+#include "core/rules/rule.hpp"
+
+namespace sluice::fleet {
+
+// Why an endpoint may not be chosen now; the words are those of receipts.
+enum class Excluded : std::uint8_t { No, Down, Draining, Standby, Model };
+std::string_view to_string(Excluded why) noexcept;
+
+struct Member {
+    rules::EndpointSpec spec;
+    EndpointPtr endpoint;
+    ProbeStatePtr probe;  // null: not monitored
+};
+
+class Pool {
+public:
+    explicit Pool(std::vector<Member> members) : members_(std::move(members)) {}
+
+    const std::vector<Member>& members() const noexcept { return members_; }
+    std::size_t size() const noexcept { return members_.size(); }
+    const Member& operator[](std::size_t i) const noexcept { return members_[i]; }
+
+    // `served_model`: the name that will be sent upstream; empty = any. An endpoint whose models
+    // are not known serves every model.
+    Excluded excluded(std::size_t i, std::string_view served_model) const;
+    // Why a probe or the adapter took the endpoint out, for read-back.
+    std::string reason(std::size_t i) const;
+
+private:
+    std::vector<Member> members_;
+};
+
+using PoolPtr = std::shared_ptr<const Pool>;
+
+}  // namespace sluice::fleet

@@ -1,0 +1,133 @@
+#include "core/fleet/probe.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+
+#include "core/base/log.hpp"
+#include "core/http/upstream.hpp"
+
+namespace sluice::fleet {
+namespace {
+
+constexpr std::chrono::seconds kMaxTry{5};
+// Of a health reply's body; what is beyond it does not matter.
+constexpr std::uint64_t kMaxBodyBytes = 64 * 1024;
+
+}  // namespace
+
+Prober::Prober() = default;
+
+Prober::~Prober() {
+    stop();
+}
+
+Status Prober::start() {
+    auto loop = net::Loop::create();
+    if (!loop) {
+        return std::move(loop).error();
+    }
+    loop_ = std::move(*loop);
+    thread_ = std::jthread([this] { loop_->run(); });
+    ::pthread_setname_np(thread_.native_handle(), "sluice-probe");
+    return {};
+}
+
+void Prober::stop() {
+    if (thread_.joinable()) {
+        loop_->stop();
+        thread_.join();
+    }
+    loop_.reset();
+}
+
+ProbeStatePtr Prober::probe(const rules::EndpointSpec& endpoint, const rules::ProbeSpec& spec) {
+    if (spec.kind == rules::ProbeSpec::Kind::None) {
+        return nullptr;
+    }
+    const std::uint16_t port = spec.port != 0 ? spec.port : endpoint.port;
+    auto address = net::Address::parse_ip(endpoint.ip, port);
+    if (!address) {
+        return nullptr;  // the rule's validation has refused such an address
+    }
+    const Key key{endpoint.ip,       port,        static_cast<int>(spec.kind), spec.path,
+                  spec.interval_sec, spec.retries};
+    const std::lock_guard lock(mu_);
+    std::erase_if(probes_, [](const auto& entry) { return entry.second.expired(); });
+    if (auto state = probes_[key].lock()) {
+        return state;
+    }
+    auto state = std::make_shared<ProbeState>();
+    probes_[key] = state;
+    Target target{*address, address->format(), spec};
+    loop_->post([this, target = std::move(target), weak = std::weak_ptr(state)] {
+        loop_->spawn(run(target, weak));
+    });
+    return state;
+}
+
+net::Task<void> Prober::run(Target target, std::weak_ptr<ProbeState> weak) {
+    while (!weak.expired()) {
+        const std::uint64_t next = loop_->after(std::chrono::seconds(target.spec.interval_sec));
+        const Status result = co_await try_once(target);
+        if (const auto state = weak.lock()) {
+            settle(*state, target, result);
+        }
+        // The sleep has no canceller: it always reaches its deadline.
+        (void)co_await loop_->sleep_until(next);
+    }
+}
+
+net::Task<Status> Prober::try_once(const Target& target) {
+    const auto limit =
+        std::min<std::chrono::seconds>(kMaxTry, std::chrono::seconds(target.spec.interval_sec));
+    const net::Wait wait{loop_->after(limit), nullptr};
+    http::UpstreamPool pool(*loop_);
+    auto up = co_await pool.acquire_fresh(target.address, wait);
+    if (!up) {
+        co_return std::move(up).error().at("connect");
+    }
+    if (target.spec.kind == rules::ProbeSpec::Kind::Tcp) {
+        co_return Status{};
+    }
+    const std::string head = "GET " + target.spec.path + " HTTP/1.1\r\nHost: " + target.host +
+                             "\r\nUser-Agent: sluice-probe\r\nConnection: close\r\n\r\n";
+    if (Status sent = co_await up->send(head, std::string_view{}, wait); !sent) {
+        co_return std::move(sent).error().at("send");
+    }
+    auto answer = co_await up->read_head(wait);
+    if (!answer) {
+        co_return std::move(answer).error().at("answer");
+    }
+    if (answer->status != 200) {
+        co_return Error{Code::Unavailable, "status " + std::to_string(answer->status)};
+    }
+    // A healthy head with a body that breaks off is not healthy.
+    while (up->bytes_received() < kMaxBodyBytes && !up->is_complete()) {
+        auto part = co_await up->read_body(wait);
+        if (!part) {
+            co_return std::move(part).error().at("body");
+        }
+    }
+    co_return Status{};
+}
+
+void Prober::settle(ProbeState& state, const Target& target, const Status& result) {
+    if (result) {
+        state.failures_ = 0;
+        if (!state.is_up()) {
+            state.reason_.set(std::make_shared<const std::string>());
+            state.is_up_.store(true, std::memory_order_relaxed);
+            log::info("endpoint is up again", {{"endpoint", target.host}});
+        }
+        return;
+    }
+    state.failures_ += 1;
+    state.reason_.set(std::make_shared<const std::string>("probe: " + result.error().what));
+    if (state.is_up() && state.failures_ >= std::max(1U, target.spec.retries)) {
+        state.is_up_.store(false, std::memory_order_relaxed);
+        log::warn("endpoint is down", {{"endpoint", target.host}, {"reason", result.error().what}});
+    }
+}
+
+}  // namespace sluice::fleet

@@ -1,0 +1,77 @@
+// Active health probes: one prober a daemon, one probe for each (address, kind, port, path, times),
+// shared by every rule that asks for the same.
+//
+// A probe starts at once. The endpoint is eligible until a result says otherwise: `retries`
+// consecutive failures take it out, one success brings it back.
+//
+// Threads: Prober owns one ("sluice-probe") with a loop of its own. reconcile() control;
+//          ProbeState any.
+// Units:   interval in seconds; one try takes at most min(5 s, interval).
+// Source:  management contract, health probing (NEW column): http is GET, 200 means healthy, no
+//          redirects; tcp is a completed connect.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/base/snapshot.hpp"
+#include "core/net/address.hpp"
+#include "core/net/loop.hpp"
+#include "core/rules/rule.hpp"
+
+namespace sluice::fleet {
+
+class ProbeState {
+public:
+    bool is_up() const noexcept { return is_up_.load(std::memory_order_relaxed); }
+    // Why the last try failed; empty after a success.
+    std::string reason() const { return *reason_.get(); }
+
+private:
+    friend class Prober;
+    std::atomic<bool> is_up_{true};
+    std::uint32_t failures_ = 0;  // consecutive; the prober's loop only
+    Snapshot<std::string> reason_;
+};
+
+using ProbeStatePtr = std::shared_ptr<ProbeState>;
+
+class Prober {
+public:
+    Prober();
+    ~Prober();
+    Prober(const Prober&) = delete;
+    Prober& operator=(const Prober&) = delete;
+
+    Status start();
+    void stop();
+
+    // The state of a probe, started at the first call. It ends when nobody holds the state.
+    ProbeStatePtr probe(const rules::EndpointSpec& endpoint, const rules::ProbeSpec& spec);
+
+private:
+    struct Target {
+        net::Address address;
+        std::string host;  // for the Host field
+        rules::ProbeSpec spec;
+    };
+    using Key =
+        std::tuple<std::string, std::uint16_t, int, std::string, std::uint32_t, std::uint32_t>;
+
+    net::Task<void> run(Target target, std::weak_ptr<ProbeState> state);
+    net::Task<Status> try_once(const Target& target);
+    static void settle(ProbeState& state, const Target& target, const Status& result);
+
+    std::unique_ptr<net::Loop> loop_;
+    std::jthread thread_;
+    std::mutex mu_;
+    std::map<Key, std::weak_ptr<ProbeState>> probes_;  // guarded by mu_
+};
+
+}  // namespace sluice::fleet

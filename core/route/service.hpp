@@ -1,0 +1,72 @@
+// One rule at work: what a request that met the rule is routed with.
+//
+// Threads: any. Immutable but for counters; a new one is made when the rule is edited, around the
+//          same KvPlane and endpoints.
+#pragma once
+#include <sluice/sdk/selector.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/metrics.hpp"
+#include "core/fleet/pool.hpp"
+#include "core/net/address.hpp"
+#include "core/route/kv_plane.hpp"
+#include "core/rules/rule.hpp"
+
+namespace sluice::route {
+
+// The rule's selector plugins.
+class Selector {
+public:
+    struct Choice {
+        bool is_found = false;
+        std::uint32_t index = 0;
+        float score = 0;
+    };
+    virtual ~Selector() = default;
+    // [request] `rows` are in pool order.
+    virtual Choice choose(const sluice_request& request,
+                          std::span<sluice_candidate> rows) const noexcept = 0;
+    virtual void observe(const sluice_outcome& outcome) const noexcept = 0;
+};
+
+// What the engine adapter says about its engine in general.
+struct EngineTraits {
+    std::uint32_t default_block_tokens = 16;
+    std::uint32_t uncached_tail_tokens = 1;
+    std::vector<std::string> reserved_fields;  // "a" or "a.b"
+    std::vector<std::string> reserved_paths;
+};
+
+// loxilb_pd_kv_* children of one rule; labels `service` (rule number) and `ep_idx`.
+struct KvCounters {
+    std::vector<metrics::Counter*> hits;        // by pool index
+    std::vector<metrics::Counter*> spills;      // by pool index of the endpoint passed over
+    std::vector<metrics::Counter*> cold_seeds;  // by pool index of the receiver
+    metrics::Counter* fallthrough = nullptr;
+};
+
+struct Service {
+    rules::RulePtr rule;
+    fleet::PoolPtr pool;
+    std::vector<net::Address> addresses;  // by pool index
+    std::shared_ptr<const Selector> selector;
+    EngineTraits engine;
+    std::shared_ptr<KvPlane> kv;          // null: kvExactMode 0
+    std::vector<KvMemberPtr> kv_members;  // by pool index; empty without kv
+    KvCounters kv_counters;
+    mutable std::atomic<std::uint64_t> kv_hits{0};  // for the cold seed
+
+    // Block size in force for one endpoint: declared, else seen in events, else reported, else the
+    // engine's default.
+    std::uint32_t block_tokens(std::size_t i) const noexcept;
+};
+
+using ServicePtr = std::shared_ptr<const Service>;
+
+}  // namespace sluice::route
