@@ -138,7 +138,7 @@ void Ladder::match_blocks(const Question& q) {
         if (block == 0) {
             continue;
         }
-        const std::size_t tail = q.prompt->is_cut ? 0 : service.engine.uncached_tail_tokens;
+        const std::size_t tail = q.prompt->is_cut ? 0 : service.traits.uncached_tail_tokens;
         const std::size_t usable = tokens.size() <= tail ? 0 : (tokens.size() - tail) / block;
         service.kv->index().match_prompt(root, std::span(tokens).first(usable * block), block,
                                          matches_);
@@ -357,9 +357,9 @@ std::optional<std::size_t> Ladder::select(const Question& q, Receipt& receipt) {
 
 void Ladder::record(const Question& q, Receipt& receipt) const {
     receipt.candidates.clear();
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
+    for (std::size_t i = 0; i < std::min(rows_.size(), Receipt::kMaxCandidates); ++i) {
         CandidateRecord c;
-        c.endpoint = (*q.service.pool)[i].endpoint->name();
+        c.endpoint = q.service.names->endpoints[i];
         c.excluded = excluded_[i];
         c.matched_blocks = reach_[i].blocks;
         c.inflight = rows_[i].inflight;

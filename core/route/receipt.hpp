@@ -2,18 +2,17 @@
 //
 // Never in it: prompt text, token ids, header values, keys.
 //
-// Threads: one owner while the request runs, then the flow ring. Views point into the Pool and the
-//          Rule that `keep` holds.
+// Threads: one owner while the request runs, then the flow ring. Views point into constants or into
+//          what `keep` holds (the Names of a Service).
 // Units:   *_us microseconds; started_us since the epoch, the others relative to it.
 // Source:  the receipt of the management contract; to_json() is its shape.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "core/fleet/pool.hpp"
 
 namespace sluice::route {
 
@@ -57,6 +56,7 @@ struct MissRecord {
 
 struct Receipt {
     static constexpr std::int64_t kUnknown = -1;
+    static constexpr std::size_t kMaxCandidates = 64;  // of a large pool the first ones
 
     std::string id;
     std::uint64_t started_us = 0;

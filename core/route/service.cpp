@@ -10,7 +10,7 @@ std::uint32_t Service::block_tokens(std::size_t i) const noexcept {
         return kv_members[i]->block_tokens();
     }
     const std::uint32_t reported = (*pool)[i].endpoint->block_tokens();
-    return reported != 0 ? reported : engine.default_block_tokens;
+    return reported != 0 ? reported : traits.default_block_tokens;
 }
 
 }  // namespace sluice::route

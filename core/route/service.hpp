@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/metrics.hpp"
@@ -43,6 +44,30 @@ struct EngineTraits {
     std::vector<std::string> reserved_paths;
 };
 
+// What an answer that is not 2xx means for the request, in the adapter's judgement.
+enum class Judgement : std::uint8_t {
+    Relay,      // the client's own fault, or nothing to add: relay it
+    Busy,       // the endpoint is full, not broken
+    Elsewhere,  // the endpoint did not begin: another may be tried
+    Fail,       // the endpoint is at fault and may have begun
+};
+
+// The rule's engine adapter, as far as a request needs it.
+class Engine {
+public:
+    virtual ~Engine() = default;
+    // [request] `body` is the beginning of the answer's body.
+    virtual Judgement judge(std::size_t pool_index, int status,
+                            std::span<const sluice_pair> headers,
+                            std::string_view body) const noexcept = 0;
+};
+
+// The texts receipts point to, so that a kept receipt keeps nothing else alive.
+struct Names {
+    std::string rule;                    // id
+    std::vector<std::string> endpoints;  // by pool index
+};
+
 // loxilb_pd_kv_* children of one rule; labels `service` (rule number) and `ep_idx`.
 struct KvCounters {
     std::vector<metrics::Counter*> hits;        // by pool index
@@ -55,8 +80,10 @@ struct Service {
     rules::RulePtr rule;
     fleet::PoolPtr pool;
     std::vector<net::Address> addresses;  // by pool index
+    std::shared_ptr<const Names> names;
     std::shared_ptr<const Selector> selector;
-    EngineTraits engine;
+    std::shared_ptr<const Engine> engine;
+    EngineTraits traits;
     std::shared_ptr<KvPlane> kv;          // null: kvExactMode 0
     std::vector<KvMemberPtr> kv_members;  // by pool index; empty without kv
     KvCounters kv_counters;

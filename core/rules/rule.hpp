@@ -61,6 +61,9 @@ struct Retry {
     bool operator==(const Retry&) const = default;
 };
 
+// client_handoff_fields: body members that only an orchestrator may set, sent by a client
+enum class Handoff : std::uint8_t { Drop, Refuse, Pass };
+
 // kv*; what is not given declares nothing
 struct KvSpec {
     std::uint32_t exact_mode = 0;               // kvExactMode: 0 off, 3 single pool
@@ -69,6 +72,7 @@ struct KvSpec {
     std::optional<std::string> hash_seed;       // kvHashSeed
     std::optional<std::uint16_t> zmq_port;      // kvZmqPort
     std::optional<std::uint16_t> replay_port;   // kvReplayPort
+    bool is_discovered = true;                  // kvDiscovery: auto | off
     std::uint32_t dp_ranks = 1;                 // kvDpRankCount
     std::uint32_t warmup_sec = 0;               // kvWarmupSec
     enum class LbMode { Off, Hard };
@@ -99,14 +103,17 @@ struct Rule {
     std::uint32_t number = 0;      // stable, never reused, from 1
     std::uint64_t generation = 0;  // grows with every change of this rule
     std::string name;
-    std::uint32_t sel = 0;        // selector by number: 0 rr, 4 lc
-    std::string engine = "vllm";  // engine plugin, id or alias; by kvEngineType
-    std::string selector = "rr";  // selector plugin, id or alias; by sel
+    std::uint32_t sel = 0;         // selector by number: 0 rr, 4 lc
+    std::string engine = "vllm";   // engine plugin, id or alias; by kvEngineType
+    bool is_engine_given = false;  // kvEngineType or engine was said: the endpoints are known to be
+                                   // that engine's and may be asked for load and models
+    std::string selector = "rr";   // selector plugin, id or alias; by sel
     std::map<std::string, std::string> model_aliases;
     ProbeSpec probe;
     Timeouts timeouts;
     Retry retry;
     std::uint64_t max_body_bytes = 64ULL << 20U;
+    Handoff handoff = Handoff::Drop;
     KvSpec kv;
     std::string plugin_config = "{}";  // JSON object
     std::vector<EndpointSpec> endpoints;

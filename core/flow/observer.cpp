@@ -1,0 +1,148 @@
+#include "core/flow/observer.hpp"
+
+#include <charconv>
+#include <cstring>
+
+#include "core/http/message.hpp"
+
+namespace sluice::flow {
+namespace {
+
+// The number behind `"name":` in `text`; the first one.
+std::optional<std::uint64_t> number_of(std::string_view text, std::string_view quoted_name) {
+    const std::size_t at = text.find(quoted_name);
+    if (at == std::string_view::npos) {
+        return std::nullopt;
+    }
+    std::size_t i = at + quoted_name.size();
+    while (i < text.size() && (text[i] == ' ' || text[i] == ':')) {
+        ++i;
+    }
+    std::uint64_t n = 0;
+    const auto [end, error] = std::from_chars(text.data() + i, text.data() + text.size(), n);
+    if (error != std::errc() || end == text.data() + i) {
+        return std::nullopt;
+    }
+    return n;
+}
+
+}  // namespace
+
+Usage read_usage(std::string_view json) {
+    // Inside a JSON string the quotes would be escaped, so this name is a member's.
+    const std::size_t at = json.rfind("\"usage\"");
+    if (at == std::string_view::npos) {
+        return {};
+    }
+    const std::string_view rest = json.substr(at);
+    Usage out;
+    out.prompt_tokens = number_of(rest, "\"prompt_tokens\"");
+    if (!out.prompt_tokens) {
+        return {};  // "usage":null of an event that carries none
+    }
+    out.completion_tokens = number_of(rest, "\"completion_tokens\"");
+    out.cached_tokens = number_of(rest, "\"cached_tokens\"");
+    return out;
+}
+
+Observer::Kind Observer::kind_of(std::string_view content_type) noexcept {
+    const std::string_view type = content_type.substr(0, content_type.find(';'));
+    if (type.starts_with("text/event-stream")) {
+        return Kind::Events;
+    }
+    if (type.starts_with("application/json")) {
+        return Kind::Json;
+    }
+    return Kind::Other;
+}
+
+void Observer::begin(Kind kind) {
+    kind_ = kind;
+    tail_.clear();
+    usage_ = {};
+    has_events_ = false;
+    is_done_ = false;
+    is_line_cut_ = false;
+}
+
+void Observer::see(std::string_view bytes) {
+    if (kind_ == Kind::Events) {
+        see_events(bytes);
+    } else if (kind_ == Kind::Json) {
+        keep_tail(bytes);
+    }
+}
+
+void Observer::keep_tail(std::string_view bytes) {
+    if (bytes.size() >= kTail) {
+        tail_.assign(bytes.substr(bytes.size() - kTail));
+        return;
+    }
+    // Cut in steps, so that a body of many small parts is not moved at each of them.
+    if (tail_.size() + bytes.size() > 2 * kTail) {
+        tail_.erase(0, tail_.size() - kTail);
+    }
+    tail_.append(bytes);
+}
+
+// Lines end with LF, CR LF or CR; the two halves of a CR LF may come apart, which leaves an empty
+// line that says nothing.
+void Observer::see_events(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const void* found = std::memchr(bytes.data(), '\n', bytes.size());
+        const std::size_t end =
+            found == nullptr
+                ? bytes.find('\r')
+                : static_cast<std::size_t>(static_cast<const char*>(found) - bytes.data());
+        if (end == std::string_view::npos) {
+            const std::size_t room = kTail - std::min(kTail, tail_.size());
+            is_line_cut_ = is_line_cut_ || bytes.size() > room;
+            tail_.append(bytes.substr(0, room));
+            return;
+        }
+        if (tail_.empty()) {
+            see_line(bytes.substr(0, end));
+        } else {
+            const std::size_t room = kTail - std::min(kTail, tail_.size());
+            tail_.append(bytes.substr(0, std::min(end, room)));
+            if (!is_line_cut_) {
+                see_line(tail_);
+            }
+            tail_.clear();
+        }
+        is_line_cut_ = false;
+        bytes.remove_prefix(end + 1);
+    }
+}
+
+void Observer::see_line(std::string_view line) {
+    // A lone CR inside: the lines before it were found too late to matter singly.
+    for (std::size_t cr = line.find('\r'); cr != std::string_view::npos; cr = line.find('\r')) {
+        see_line(line.substr(0, cr));
+        line.remove_prefix(cr + 1);
+    }
+    if (!line.starts_with("data:")) {
+        return;
+    }
+    line.remove_prefix(5);
+    if (line.starts_with(' ')) {
+        line.remove_prefix(1);
+    }
+    has_events_ = true;
+    if (line == "[DONE]") {
+        is_done_ = true;
+        return;
+    }
+    if (line.find("\"prompt_tokens\"") != std::string_view::npos) {
+        const Usage usage = read_usage(line);
+        if (usage.prompt_tokens) {
+            usage_ = usage;
+        }
+    }
+}
+
+Usage Observer::usage() const {
+    return kind_ == Kind::Json ? read_usage(tail_) : usage_;
+}
+
+}  // namespace sluice::flow

@@ -1,0 +1,57 @@
+// Looks on while a response is relayed: counts events, notices [DONE], finds the usage numbers.
+//
+// It never holds a byte back and never changes one.
+//
+// Threads: one a response.
+// Limits:  of an event or a body that is longer, the last kTail bytes are looked at.
+// Source:  vLLM contract, generation (usage shape, one `data:` line an event; others send CRLF or
+//          no space behind the colon); the usage object stands near the end of a JSON reply.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sluice::flow {
+
+struct Usage {
+    std::optional<std::uint64_t> prompt_tokens;
+    std::optional<std::uint64_t> completion_tokens;
+    std::optional<std::uint64_t> cached_tokens;  // prompt_tokens_details.cached_tokens
+};
+
+// The numbers of the last usage object in a piece of JSON text; empty members where none stands.
+Usage read_usage(std::string_view json);
+
+class Observer {
+public:
+    static constexpr std::size_t kTail = 8192;
+
+    enum class Kind : std::uint8_t { Json, Events, Other };
+    // By Content-Type.
+    static Kind kind_of(std::string_view content_type) noexcept;
+
+    void begin(Kind kind);
+    void see(std::string_view bytes);
+
+    // Valid at any time; complete when the body is.
+    Usage usage() const;
+    bool has_events() const noexcept { return has_events_; }
+    bool is_done() const noexcept { return is_done_; }  // [DONE] came
+    Kind kind() const noexcept { return kind_; }
+
+private:
+    void see_events(std::string_view bytes);
+    void see_line(std::string_view line);
+    void keep_tail(std::string_view bytes);
+
+    Kind kind_ = Kind::Other;
+    std::string tail_;  // Events: an unfinished line; Json: the end of the body so far
+    Usage usage_;
+    bool has_events_ = false;
+    bool is_done_ = false;
+    bool is_line_cut_ = false;
+};
+
+}  // namespace sluice::flow
