@@ -120,6 +120,8 @@ struct Rule {
     // The accepted body, canonical JSON with every field the operator gave; what is stored and
     // read back.
     std::string json;
+    // The values in force, JSON object by field name: given, else process default, else built-in.
+    std::string effective = "{}";
 };
 
 using RulePtr = std::shared_ptr<const Rule>;

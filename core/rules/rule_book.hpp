@@ -9,6 +9,7 @@
 // Errors:  Refusal carries the HTTP status, a stable code, the field and what is allowed.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,12 +21,15 @@
 #include "core/base/result.hpp"
 #include "core/base/snapshot.hpp"
 #include "core/rules/defaults.hpp"
+#include "core/rules/parse.hpp"
 #include "core/rules/refusal.hpp"
 #include "core/rules/table.hpp"
 
 namespace sluice::state {
 class Store;
-}
+struct Change;
+struct RuleRow;
+}  // namespace sluice::state
 
 namespace sluice::rules {
 
@@ -56,15 +60,28 @@ struct Outcome {
     RulePtr rule;  // the rule in force afterwards; empty for a deletion
 };
 
+// Stored, but not in force.
+struct Dormant {
+    std::uint32_t number = 0;
+    std::string id;
+    std::uint64_t generation = 0;
+    RuleKey key;
+    std::string name;
+    std::string body;
+    Refusal why;
+};
+
 class RuleBook {
 public:
+    static constexpr std::size_t kMaxRules = 2048;
+
     RuleBook(state::Store& store, Hooks& hooks, Defaults defaults = {});
 
     // Loads what is stored; a rule whose VIP cannot be bound stays (it is retried by its owner).
-    // A stored body that is no longer accepted stays stored, is not in force and is a problem.
+    // A stored body that is no longer accepted (its engine plugin is gone) stays stored, dormant.
     Status load();
-    // One line for each stored rule that load() could not put in force.
-    std::vector<std::string> problems() const;
+    // The stored rules that load() could not put in force. They can be replaced and deleted.
+    std::vector<Dormant> dormant() const;
 
     std::shared_ptr<const Table> table() const { return table_.get(); }
 
@@ -88,6 +105,16 @@ public:
 private:
     struct Plan;
     Outcome commit(Plan plan, const Actor& actor);
+    Outcome remove_where(const std::function<bool(const RuleKey&, const std::string& name)>& is_one,
+                         Refusal when_none, const Actor& actor);
+    std::optional<Refusal> identify_new(Rule& rule);
+    std::optional<Refusal> identify_successor(Rule& rule, const Rule& previous);
+    void number_endpoints(Rule& rule, const Rule* previous);
+    void warn_mixed_engines(const Rule& rule, std::vector<Warning>& warnings) const;
+    std::optional<Refusal> adopt(const state::RuleRow& row, std::vector<RulePtr>& rules);
+    Status persist(const state::Change& change);
+    void publish(std::vector<RulePtr> rules);
+    Loaded loaded() const { return {hooks_.engines(), hooks_.selectors()}; }
 
     state::Store& store_;
     Hooks& hooks_;
@@ -97,8 +124,8 @@ private:
     mutable std::mutex mu_;
     std::map<std::uint32_t, std::vector<Warning>> warnings_;    // guarded by mu_
     std::map<std::string, std::string, std::less<>> settings_;  // guarded by mu_
-    std::vector<std::string> problems_;                         // guarded by mu_
-    std::map<std::uint32_t, std::uint32_t> next_ep_idx_;        // guarded by change_mu_
+    std::vector<Dormant> dormant_;                              // guarded by mu_
+    std::map<std::uint32_t, std::uint32_t> next_ep_idx_;        // by rule; guarded by change_mu_
     std::uint32_t next_rule_number_ = 1;                        // guarded by change_mu_
     std::uint64_t next_endpoint_id_ = 1;                        // guarded by change_mu_
 };

@@ -1,0 +1,413 @@
+#include "core/rules/rule_book.hpp"
+
+#include <algorithm>
+
+#include "core/base/clock.hpp"
+#include "core/base/log.hpp"
+#include "core/base/metrics.hpp"
+#include "core/base/random.hpp"
+#include "core/rules/json_value.hpp"
+#include "core/rules/key.hpp"
+#include "state/state.hpp"
+
+namespace sluice::rules {
+namespace {
+
+Outcome refused(Refusal refusal) {
+    Outcome out;
+    out.refusal = std::move(refusal);
+    return out;
+}
+
+bool is_same_endpoint(const EndpointSpec& spec, const std::string& ip, std::uint16_t port,
+                      std::uint32_t role) {
+    return spec.ip == ip && spec.port == port && spec.role == role;
+}
+
+state::RuleRow row_of(const Rule& rule, std::uint32_t next_ep_idx) {
+    state::RuleRow row{rule.number, rule.id, rule.generation, rule.json, next_ep_idx, {}};
+    for (const EndpointSpec& e : rule.endpoints) {
+        row.endpoints.push_back({e.id, e.ep_idx, e.ip, e.port, e.role});
+    }
+    return row;
+}
+
+Refusal store_refusal(const Error& error) {
+    switch (error.code) {
+        case Code::Limit:
+            return {507, "storage_full", "", "the change was not stored: " + error.what, {}};
+        case Code::Exists:
+            return {409, "id_exists", "id", "another rule has this id", {}};
+        case Code::Unavailable:
+            return {503, "storage_busy", "", "the change was not stored: " + error.what, {}};
+        default:
+            return {500, "storage_failed", "", "the change was not stored: " + error.what, {}};
+    }
+}
+
+Refusal immutable(std::string field, const std::string& message) {
+    return {409, "immutable", std::move(field),
+            message + "; delete the rule and create it anew to change it",
+            "the value the rule has"};
+}
+
+// What is known of a body that is not accepted any more: enough to find and delete it.
+Dormant dormant_of(const state::RuleRow& row, Refusal why) {
+    Dormant out{row.number, row.id, row.generation, {}, {}, row.body, std::move(why)};
+    const auto document = Json::parse(row.body);
+    const Json::Object* top = document.ok() ? document->object() : nullptr;
+    if (top == nullptr || top->find("serviceArguments") == top->end() ||
+        top->find("serviceArguments")->second.object() == nullptr) {
+        return out;
+    }
+    const Json::Object& service = *top->find("serviceArguments")->second.object();
+    const auto text = [&service](const char* name) {
+        const auto it = service.find(name);
+        return it == service.end() || it->second.text() == nullptr ? std::string()
+                                                                   : *it->second.text();
+    };
+    const auto number = [&service](const char* name) {
+        const auto it = service.find(name);
+        const auto* n = it == service.end() ? nullptr : it->second.unsigned_integer();
+        return n == nullptr ? 0U : *n;
+    };
+    out.name = text("name");
+    out.key = {text("externalIP"),
+               static_cast<std::uint16_t>(number("port")),
+               text("protocol"),
+               static_cast<std::uint32_t>(number("block")),
+               text("host"),
+               text("path_prefix"),
+               text("path_match_mode"),
+               text("model_name")};
+    (void)normalise(out.key);  // what cannot be brought to its compared form stays as written
+    return out;
+}
+
+}  // namespace
+
+// A change that is valid, before it is stored.
+struct RuleBook::Plan {
+    std::vector<RulePtr> rules;  // of the next table
+    RulePtr changed;             // empty for a deletion
+    RulePtr previous;            // of `changed`; empty for a new rule
+    std::vector<RulePtr> removed;
+    std::vector<Dormant> removed_dormant;
+    std::vector<Warning> warnings;
+};
+
+RuleBook::RuleBook(state::Store& store, Hooks& hooks, Defaults defaults)
+    : store_(store), hooks_(hooks), defaults_(std::move(defaults)) {}
+
+Outcome RuleBook::put(std::string_view json, const Actor& actor) {
+    const std::lock_guard change(change_mu_);
+    Parsed parsed = parse_rule(json, defaults_, loaded());
+    if (parsed.refusal) {
+        return refused(std::move(*parsed.refusal));
+    }
+    Plan plan;
+    plan.rules = table()->rules();
+    plan.warnings = std::move(parsed.warnings);
+    Rule& rule = parsed.rule;
+    if (const auto at = table()->by_key(rule.key)) {
+        plan.previous = plan.rules[*at];
+        if (auto refusal = identify_successor(rule, *plan.previous)) {
+            return refused(std::move(*refusal));
+        }
+        plan.rules.erase(plan.rules.begin() + static_cast<std::ptrdiff_t>(*at));
+    } else if (auto refusal = identify_new(rule)) {
+        return refused(std::move(*refusal));
+    }
+    for (const Dormant& sleeper : dormant()) {
+        if (sleeper.key == rule.key) {
+            plan.removed_dormant.push_back(sleeper);
+        }
+    }
+    warn_mixed_engines(rule, plan.warnings);
+    plan.changed = std::make_shared<const Rule>(std::move(rule));
+    plan.rules.push_back(plan.changed);
+    if (auto refusal = hooks_.prepare(plan.changed, plan.previous, plan.warnings)) {
+        return refused(std::move(*refusal));
+    }
+    return commit(std::move(plan), actor);
+}
+
+std::optional<Refusal> RuleBook::identify_successor(Rule& rule, const Rule& previous) {
+    if (!rule.id.empty() && rule.id != previous.id) {
+        return immutable("id", "the rule of this key has another id");
+    }
+    if (rule.json == previous.json) {
+        return Refusal{409, "lbrule_exists", "", "lbrule-exist error: this very rule exists", {}};
+    }
+    if (rule.engine != previous.engine) {
+        return immutable("kvEngineType", "lbrule-exist error: cant modify the engine");
+    }
+    rule.id = previous.id;
+    rule.number = previous.number;
+    rule.generation = previous.generation + 1;
+    number_endpoints(rule, &previous);
+    return std::nullopt;
+}
+
+std::optional<Refusal> RuleBook::identify_new(Rule& rule) {
+    if (table()->rules().size() >= kMaxRules) {
+        return Refusal{403, "rule_hwm", "",
+                       "rule-hwm error: there are " + std::to_string(kMaxRules) + " rules already",
+                       "at most " + std::to_string(kMaxRules) + " rules"};
+    }
+    if (rule.id.empty()) {
+        rule.id = random_uuid();
+    } else if (table()->by_id(rule.id)) {
+        return Refusal{409, "id_exists", "id", "another rule has this id", {}};
+    }
+    rule.number = next_rule_number_;
+    rule.generation = 1;
+    number_endpoints(rule, nullptr);
+    return std::nullopt;
+}
+
+// Same address, port and role: the same endpoint, with its id, its index and so its inventory.
+// The counters advance in commit() only.
+void RuleBook::number_endpoints(Rule& rule, const Rule* previous) {
+    std::uint32_t next_idx = previous == nullptr ? 0 : next_ep_idx_[rule.number];
+    std::uint64_t next_id = next_endpoint_id_;
+    for (EndpointSpec& spec : rule.endpoints) {
+        const EndpointSpec* known = nullptr;
+        if (previous != nullptr) {
+            for (const EndpointSpec& old : previous->endpoints) {
+                known = is_same_endpoint(old, spec.ip, spec.port, spec.role) ? &old : known;
+            }
+        }
+        spec.id = known == nullptr ? next_id++ : known->id;
+        spec.ep_idx = known == nullptr ? next_idx++ : known->ep_idx;
+    }
+    std::sort(rule.endpoints.begin(), rule.endpoints.end(),
+              [](const EndpointSpec& a, const EndpointSpec& b) { return a.ep_idx < b.ep_idx; });
+}
+
+void RuleBook::warn_mixed_engines(const Rule& rule, std::vector<Warning>& warnings) const {
+    for (const RulePtr& other : table()->rules()) {
+        if (other->key.ip == rule.key.ip && other->key.port == rule.key.port &&
+            other->engine != rule.engine) {
+            warnings.push_back({"mixed_engines", "kvEngineType",
+                                "rules of other engines share this address and port"});
+            return;
+        }
+    }
+}
+
+Outcome RuleBook::commit(Plan plan, const Actor& actor) {
+    state::Change change;
+    std::uint32_t next_idx = 0;
+    std::uint64_t next_id = next_endpoint_id_;
+    const auto audit = [&](const char* action, const std::string& id, std::string before,
+                           std::string after) {
+        change.audit.push_back(
+            {wall_us(), actor.name, actor.from, action, id, std::move(before), std::move(after)});
+    };
+    if (plan.changed != nullptr) {
+        const Rule& rule = *plan.changed;
+        next_idx = plan.previous == nullptr ? 0 : next_ep_idx_[rule.number];
+        for (const EndpointSpec& e : rule.endpoints) {
+            next_idx = std::max(next_idx, e.ep_idx + 1);
+            next_id = std::max(next_id, e.id + 1);
+        }
+        change.upserts.push_back(row_of(rule, next_idx));
+        change.counters = {std::max(next_rule_number_, rule.number + 1), next_id};
+        audit(plan.previous == nullptr ? "rule.create" : "rule.replace", rule.id,
+              plan.previous == nullptr ? "" : plan.previous->json, rule.json);
+    }
+    for (const RulePtr& gone : plan.removed) {
+        change.deletes.push_back(gone->number);
+        audit("rule.delete", gone->id, gone->json, "");
+    }
+    for (const Dormant& gone : plan.removed_dormant) {
+        change.deletes.push_back(gone.number);
+        audit("rule.delete", gone.id, gone.body, "");
+    }
+    if (auto stored = persist(change); !stored) {
+        if (plan.changed != nullptr) {
+            hooks_.abandoned(plan.changed);
+        }
+        return refused(store_refusal(stored.error()));
+    }
+    if (change.counters) {
+        next_rule_number_ = change.counters->next_rule_number;
+        next_endpoint_id_ = change.counters->next_endpoint_id;
+        next_ep_idx_[plan.changed->number] = next_idx;
+    }
+    for (const std::uint32_t number : change.deletes) {
+        next_ep_idx_.erase(number);
+    }
+    {
+        const std::lock_guard lock(mu_);
+        for (const std::uint32_t number : change.deletes) {
+            warnings_.erase(number);
+            std::erase_if(dormant_, [number](const Dormant& d) { return d.number == number; });
+        }
+        if (plan.changed != nullptr) {
+            warnings_[plan.changed->number] = plan.warnings;
+        }
+    }
+    publish(std::move(plan.rules));
+    return {std::nullopt, std::move(plan.warnings), std::move(plan.changed)};
+}
+
+Status RuleBook::persist(const state::Change& change) {
+    auto stored = store_.commit(change);
+    metrics::registry()
+        .counter("loxilb_persist_total", "Configuration changes written to the store.",
+                 {{"result", stored ? "ok" : "error"}})
+        .add();
+    if (!stored) {
+        log::error("configuration change not stored", {{"why", stored.error().what}});
+    }
+    return stored;
+}
+
+void RuleBook::publish(std::vector<RulePtr> rules) {
+    metrics::registry()
+        .gauge("loxilb_lb_rules", "Rules in force.")
+        .set(static_cast<double>(rules.size()));
+    auto next = std::make_shared<const Table>(std::move(rules));
+    table_.set(next);
+    hooks_.applied(next);
+}
+
+Outcome RuleBook::remove_where(
+    const std::function<bool(const RuleKey&, const std::string& name)>& is_one, Refusal when_none,
+    const Actor& actor) {
+    const std::lock_guard change(change_mu_);
+    Plan plan;
+    for (const RulePtr& rule : table()->rules()) {
+        (is_one(rule->key, rule->name) ? plan.removed : plan.rules).push_back(rule);
+    }
+    for (Dormant& sleeper : dormant()) {
+        if (is_one(sleeper.key, sleeper.name)) {
+            plan.removed_dormant.push_back(std::move(sleeper));
+        }
+    }
+    if (plan.removed.empty() && plan.removed_dormant.empty()) {
+        return when_none.status == 0 ? Outcome{} : refused(std::move(when_none));
+    }
+    return commit(std::move(plan), actor);
+}
+
+Outcome RuleBook::remove(const RuleKey& key, const Actor& actor) {
+    return remove_where([&key](const RuleKey& k, const std::string&) { return k == key; },
+                        {404, "no_rule", "", "no-rule error: no rule has this key", {}}, actor);
+}
+
+Outcome RuleBook::remove_named(std::string_view name, const Actor& actor) {
+    return remove_where([name](const RuleKey&, const std::string& n) { return n == name; },
+                        {404, "no_rule", "", "no-rule error: no rule has this name", {}}, actor);
+}
+
+Outcome RuleBook::remove_all(const Actor& actor) {
+    return remove_where([](const RuleKey&, const std::string&) { return true; },
+                        {0, {}, {}, {}, {}}, actor);
+}
+
+std::vector<Warning> RuleBook::warnings(std::uint32_t number) const {
+    const std::lock_guard lock(mu_);
+    const auto it = warnings_.find(number);
+    return it == warnings_.end() ? std::vector<Warning>{} : it->second;
+}
+
+std::vector<Dormant> RuleBook::dormant() const {
+    const std::lock_guard lock(mu_);
+    return dormant_;
+}
+
+std::optional<Refusal> RuleBook::set(std::string_view name, std::string_view value,
+                                     const Actor& actor) {
+    const std::lock_guard change_lock(change_mu_);
+    state::Change change;
+    change.settings.emplace(name, value);
+    change.audit.push_back({wall_us(), actor.name, actor.from, "setting.set", std::string(name),
+                            setting(name).value_or(""), std::string(value)});
+    if (auto stored = persist(change); !stored) {
+        return store_refusal(stored.error());
+    }
+    const std::lock_guard lock(mu_);
+    settings_.insert_or_assign(std::string(name), std::string(value));
+    return std::nullopt;
+}
+
+std::optional<std::string> RuleBook::setting(std::string_view name) const {
+    const std::lock_guard lock(mu_);
+    const auto it = settings_.find(name);
+    return it == settings_.end() ? std::nullopt : std::optional(it->second);
+}
+
+Status RuleBook::load() {
+    const std::lock_guard change(change_mu_);
+    auto contents = store_.load();
+    if (!contents) {
+        return std::move(contents).error().at("stored rules");
+    }
+    next_rule_number_ = contents->counters.next_rule_number;
+    next_endpoint_id_ = contents->counters.next_endpoint_id;
+    std::vector<RulePtr> rules;
+    std::vector<Dormant> sleepers;
+    for (const state::RuleRow& row : contents->rules) {
+        if (auto refusal = adopt(row, rules)) {
+            log::error("stored rule is not in force",
+                       {{"id", row.id}, {"code", refusal->code}, {"why", refusal->message}});
+            sleepers.push_back(dormant_of(row, std::move(*refusal)));
+        }
+    }
+    {
+        const std::lock_guard lock(mu_);
+        settings_.clear();
+        settings_.insert(contents->settings.begin(), contents->settings.end());
+        dormant_ = std::move(sleepers);
+    }
+    publish(std::move(rules));
+    return {};
+}
+
+std::optional<Refusal> RuleBook::adopt(const state::RuleRow& row, std::vector<RulePtr>& rules) {
+    Parsed parsed = parse_rule(row.body, defaults_, loaded());
+    if (parsed.refusal) {
+        return parsed.refusal;
+    }
+    Rule& rule = parsed.rule;
+    rule.id = row.id;
+    rule.number = row.number;
+    rule.generation = row.generation;
+    for (EndpointSpec& spec : rule.endpoints) {
+        const auto known = std::find_if(row.endpoints.begin(), row.endpoints.end(),
+                                        [&spec](const state::EndpointRow& e) {
+                                            return is_same_endpoint(spec, e.ip, e.port, e.role);
+                                        });
+        if (known == row.endpoints.end()) {
+            return Refusal{500,
+                           "identity_lost",
+                           "endpoints",
+                           "endpoint " + spec.name() + " has no stored identity",
+                           {}};
+        }
+        spec.id = known->id;
+        spec.ep_idx = known->ep_idx;
+    }
+    std::sort(rule.endpoints.begin(), rule.endpoints.end(),
+              [](const EndpointSpec& a, const EndpointSpec& b) { return a.ep_idx < b.ep_idx; });
+    auto ptr = std::make_shared<const Rule>(std::move(rule));
+    if (auto refusal = hooks_.prepare(ptr, nullptr, parsed.warnings)) {
+        // A listener may come back and its owner tries again; anything else needs an operator.
+        if (refusal->code != "listener_unavailable") {
+            return refusal;
+        }
+        parsed.warnings.push_back({refusal->code, refusal->field, refusal->message});
+    }
+    next_ep_idx_[row.number] = row.next_ep_idx;
+    {
+        const std::lock_guard lock(mu_);
+        warnings_[row.number] = std::move(parsed.warnings);
+    }
+    rules.push_back(std::move(ptr));
+    return std::nullopt;
+}
+
+}  // namespace sluice::rules
