@@ -1,5 +1,7 @@
 #include "core/route/prompt.hpp"
 
+#include "core/route/models.hpp"
+
 namespace sluice::route {
 namespace {
 
@@ -139,6 +141,53 @@ void read_prompt(const Facts& facts, const tokens::Model* model, json::BodyReade
     } else {
         out.miss = "api";
     }
+}
+
+PromptJob::PromptJob(const Facts& of, std::string_view body,
+                     std::shared_ptr<const tokens::Model> with)
+    : facts(of), model(std::move(with)) {
+    text.reserve(body.size() + json::kSlack);
+    text = body;
+    facts.path = {};
+    facts.body = nullptr;
+}
+
+void PromptJob::run() {
+    json::BodyReader reader;
+    const auto body = reader.parse(text);
+    if (!body) {
+        prompt.miss = "tokenize";
+        return;
+    }
+    facts.body = *body;
+    read_prompt(facts, model.get(), reader, prompt);
+    facts.body = nullptr;
+}
+
+std::string tokenizer_name(const Service& service, std::string_view served_model) {
+    if (!served_model.empty()) {
+        std::string parent;
+        return lora_of(*service.pool, served_model, parent).empty() || parent.empty()
+                   ? std::string(served_model)
+                   : parent;
+    }
+    if (!service.rule->key.model.empty()) {
+        return service.rule->key.model;
+    }
+    std::string only;
+    for (const fleet::Member& member : service.pool->members()) {
+        const auto models = member.endpoint->models();
+        for (const fleet::Model& model : *models) {
+            if (model.is_lora || model.name == only) {
+                continue;
+            }
+            if (!only.empty()) {
+                return {};
+            }
+            only = model.name;
+        }
+    }
+    return only;
 }
 
 }  // namespace sluice::route

@@ -13,6 +13,7 @@
 
 #include "core/json/body.hpp"
 #include "core/route/facts.hpp"
+#include "core/route/service.hpp"
 #include "core/tokens/model.hpp"
 
 namespace sluice::route {
@@ -35,5 +36,21 @@ bool has_prompt(const Facts& facts);
 // `model` may be null when is_token_prompt().
 void read_prompt(const Facts& facts, const tokens::Model* model, json::BodyReader& reader,
                  Prompt& out);
+
+// read_prompt() with copies of all it needs, to be run on another thread.
+struct PromptJob {
+    PromptJob(const Facts& of, std::string_view body, std::shared_ptr<const tokens::Model> with);
+    void run();
+
+    std::string text;  // the body, with the slack the reader asks for
+    Facts facts;
+    std::shared_ptr<const tokens::Model> model;
+    Prompt prompt;
+};
+
+// The name of the tokenizer directory for a request: the served model, for an adapter its parent,
+// without a model the rule's, else the one base model served; empty when none of them says.
+// Source: management contract, tokenizer directory of a request.
+std::string tokenizer_name(const Service& service, std::string_view served_model);
 
 }  // namespace sluice::route

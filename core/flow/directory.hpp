@@ -1,0 +1,29 @@
+// The rules in force with everything needed to serve them, as one immutable value.
+//
+// Threads: any; swapped as a whole. A request takes one reference and keeps to it.
+#pragma once
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "core/http/server.hpp"
+#include "core/route/service.hpp"
+#include "core/rules/table.hpp"
+
+namespace sluice::flow {
+
+// Until the rule of a request is known, the largest limits of the listener's rules hold.
+struct ListenerLimits {
+    http::ServerLimits server;
+    std::size_t max_body_bytes = 64U << 20U;
+};
+
+struct Directory {
+    std::shared_ptr<const rules::Table> table = std::make_shared<const rules::Table>();
+    std::vector<route::ServicePtr> services;  // as Table::rules()
+    std::map<rules::ListenAddress, ListenerLimits> limits;
+};
+
+ListenerLimits limits_of(const rules::Table& table, const rules::ListenAddress& listener);
+
+}  // namespace sluice::flow

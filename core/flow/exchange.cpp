@@ -1,0 +1,321 @@
+#include "core/flow/exchange.hpp"
+
+#include "core/base/clock.hpp"
+#include "core/base/random.hpp"
+#include "core/flow/offload.hpp"
+#include "core/flow/reply.hpp"
+#include "core/flow/upstream_head.hpp"
+#include "core/http/respond.hpp"
+#include "core/json/writer.hpp"
+#include "core/route/handoff.hpp"
+#include "core/route/path.hpp"
+
+namespace sluice::flow {
+
+Exchange::Exchange(WorkerState& worker, const rules::ListenAddress& listener,
+                   http::ServerStream& client)
+    : worker_(worker),
+      listener_(listener),
+      client_(client),
+      scratch_(worker.scratch.take()),
+      receipt_(scratch_->receipt),
+      reply_(scratch_->reply),
+      observer_(scratch_->observer) {
+    const std::string_view peer = client.peer();
+    client_ip_ = peer.substr(0, peer.rfind(':'));
+    if (client_ip_.starts_with('[')) {
+        client_ip_ = client_ip_.substr(1, client_ip_.size() - 2);
+    }
+    const std::string_view id = usable_request_id(client.head());
+    receipt_.id = id.empty() ? random_hex_id() : std::string(id);
+    receipt_.started_us = wall_us();
+    receipt_.client = client_ip_;
+}
+
+Exchange::~Exchange() {
+    scratch_->reset();
+    worker_.scratch.give_back(std::move(scratch_));
+    if (reader_) {
+        worker_.readers.give_back(std::move(reader_));
+    }
+}
+
+net::Task<void> Exchange::run() {
+    directory_ = worker_.shared.directory.get();
+    // Nested so that no step runs after one that answered.
+    if (co_await receive()) {
+        if (co_await find_service()) {
+            if (co_await tokenize()) {
+                if (co_await edit_body()) {
+                    if (co_await dispatch()) {
+                        co_await relay();
+                    }
+                }
+            }
+        }
+    }
+    settle();
+}
+
+std::uint64_t Exchange::since_start_us() const noexcept {
+    return worker_.loop.now_us() - std::min(worker_.loop.now_us(), client_.started_us());
+}
+
+net::Wait Exchange::wait_ms(std::uint64_t ms) const noexcept {
+    const std::uint64_t own = worker_.loop.after(std::chrono::milliseconds(ms));
+    return {std::min(own, deadline_us_), &client_.departure()};
+}
+
+void Exchange::client_left() {
+    receipt_.outcome = route::Outcome::ClientClosed;
+    client_.abort();
+}
+
+net::Task<bool> Exchange::refuse(route::Refusal refusal) {
+    receipt_.outcome =
+        refusal.status >= 500 ? route::Outcome::UpstreamError : route::Outcome::Refused;
+    if (refusal.status == 504) {
+        receipt_.outcome = route::Outcome::Timeout;
+    }
+    receipt_.error_code = refusal.code;
+    status_ = refusal.status;
+    const std::string body = error_body(refusal, receipt_.id, receipt_.model);
+    const http::Header request_id{"X-Request-Id", receipt_.id};
+    const http::Header extra[] = {request_id, {"Retry-After", "1"}};
+    const std::size_t num_extra = refusal.status == 503 || refusal.status == 429 ? 2 : 1;
+    const Status sent = co_await http::send_simple(client_, refusal.status, "application/json",
+                                                   body, http::HeaderSpan(extra, num_extra));
+    if (!sent) {
+        client_left();
+    }
+    co_return false;
+}
+
+bool Exchange::is_json_body() const noexcept {
+    const http::Header* type = client_.head().find("Content-Type");
+    if (type == nullptr) {
+        return true;
+    }
+    const std::string_view value = type->value.substr(0, type->value.find(';'));
+    return value.find("json") != std::string_view::npos ||
+           value.find("JSON") != std::string_view::npos;
+}
+
+net::Task<bool> Exchange::receive() {
+    const auto limits = directory_->limits.find(listener_);
+    const std::size_t max_bytes = limits == directory_->limits.end()
+                                      ? ListenerLimits{}.max_body_bytes
+                                      : limits->second.max_body_bytes;
+    auto body = co_await client_.read_body(max_bytes);
+    const http::RequestHead& head = client_.head();
+    const json::Body* view = nullptr;
+    if (!body) {
+        switch (body.error().code) {
+            case Code::Limit:
+                co_return co_await refuse(
+                    {413,
+                     "body_too_large",
+                     "the body is larger than " + std::to_string(max_bytes) + " bytes",
+                     {}});
+            case Code::Timeout:
+                co_return co_await refuse(
+                    {408, "body_timeout", "the body did not arrive in time", {}});
+            case Code::Protocol:
+                co_return co_await refuse({400, "bad_body", body.error().what, {}});
+            default:
+                client_left();
+                co_return false;
+        }
+    }
+    body_ = *body;
+    if (!body_.empty() && is_json_body()) {
+        reader_ = worker_.readers.take();
+        const auto parsed = reader_->parse(body_);
+        if (parsed) {
+            view = *parsed;
+        } else if (parsed.error().code == Code::Limit) {
+            co_return co_await refuse({400, "too_many_members", parsed.error().what, {}});
+        } else if (route::api_of(head.path) != route::Api::Other ||
+                   body_.find('\0') != std::string_view::npos || body_.front() != '[') {
+            // What we cannot read an engine may read differently: it must not pass unseen.
+            co_return co_await refuse({400, "invalid_json", parsed.error().what, {}});
+        }
+    }
+    json::BodyReader none;
+    auto refusal = route::read_facts(head.path, head.header("X-Model"), view,
+                                     reader_ ? *reader_ : none, facts_);
+    receipt_.api = facts_.api;
+    receipt_.is_stream = facts_.is_stream;
+    receipt_.model = facts_.model;
+    if (refusal) {
+        co_return co_await refuse(std::move(*refusal));
+    }
+    co_return true;
+}
+
+net::Task<bool> Exchange::find_service() {
+    const http::RequestHead& head = client_.head();
+    const rules::Lookup found =
+        directory_->table->find(listener_, head.authority, head.path, facts_.model);
+    if (!found.rule) {
+        switch (found.miss) {
+            case rules::Miss::ModelUnavailable:
+                co_return co_await refuse({503, "model_unavailable",
+                                           "no backend pool for this model", "model", "api_error"});
+            case rules::Miss::NoRules:
+                client_.close_after();
+                co_return co_await refuse(
+                    {503, "no_rules", "this listener has no rules", {}, "api_error"});
+            default:
+                co_return co_await refuse(
+                    {503, "no_route", "no rule matches host and path", {}, "api_error"});
+        }
+    }
+    service_ = directory_->services[*found.rule];
+    const rules::Rule& rule = *service_->rule;
+    receipt_.rule = service_->names->rule;
+    receipt_.rule_number = rule.number;
+    receipt_.keep = service_->names;
+    client_.set_client_idle(std::chrono::milliseconds(rule.timeouts.client_idle_ms));
+    if (rule.timeouts.total_ms > 0) {
+        deadline_us_ = client_.started_us() + rule.timeouts.total_ms * 1000U;
+    }
+    if (body_.size() > rule.max_body_bytes) {
+        co_return co_await refuse(
+            {413,
+             "body_too_large",
+             "the body is larger than " + std::to_string(rule.max_body_bytes) + " bytes",
+             {}});
+    }
+    if (!service_->traits.reserved_paths.empty()) {
+        const std::string path = route::canonical_path(head.path);
+        for (const std::string& reserved : service_->traits.reserved_paths) {
+            if (path == reserved) {
+                co_return co_await refuse(
+                    {404, "path_not_forwarded", "this path is not served through the gateway", {}});
+            }
+        }
+    }
+    served_model_ = facts_.model;
+    const auto alias = rule.model_aliases.find(facts_.model);
+    if (alias != rule.model_aliases.end()) {
+        served_model_ = alias->second;
+    }
+    co_return true;
+}
+
+net::Task<bool> Exchange::tokenize() {
+    if (!service_->kv || !route::has_prompt(facts_)) {
+        co_return true;
+    }
+    has_prompt_ = true;
+    const std::uint64_t begun = now_us();
+    std::shared_ptr<const tokens::Model> model;
+    if (!route::is_token_prompt(facts_)) {
+        const std::string name = route::tokenizer_name(*service_, served_model_);
+        if (name.empty()) {
+            scratch_->prompt.reset();
+            scratch_->prompt.miss = "model_empty";
+            co_return true;
+        }
+        auto known = worker_.shared.library.peek(name);
+        model = known.model;
+        if (!model && known.is_load_due) {
+            // Once a model; others who ask meanwhile fall through.
+            struct Load {
+                std::shared_ptr<const tokens::Model> model;
+            };
+            auto load = std::make_shared<Load>();
+            const Status loaded = co_await offload(
+                worker_.loop, worker_.shared.compute,
+                [load, name, &library = worker_.shared.library] {
+                    load->model = library.find(name);
+                },
+                &client_.departure());
+            if (!loaded && loaded.error().code == Code::Cancelled) {
+                client_left();
+                co_return false;
+            }
+            model = load->model;
+        }
+    }
+    if (body_.size() <= Shared::kInlineBodyBytes) {
+        route::read_prompt(facts_, model.get(), *reader_, scratch_->prompt);
+    } else {
+        auto job = std::make_shared<route::PromptJob>(facts_, body_, model);
+        const Status done = co_await offload(
+            worker_.loop, worker_.shared.compute, [job] { job->run(); }, &client_.departure());
+        if (!done && done.error().code == Code::Cancelled) {
+            client_left();
+            co_return false;
+        }
+        if (done) {
+            std::swap(scratch_->prompt, job->prompt);
+        } else {
+            scratch_->prompt.reset();
+            scratch_->prompt.miss = "tokenize";
+        }
+    }
+    receipt_.tokenize_us = now_us() - begun;
+    receipt_.cached_segments = scratch_->prompt.cached_segments;
+    co_return true;
+}
+
+net::Task<bool> Exchange::edit_body() {
+    const rules::Rule& rule = *service_->rule;
+    if (facts_.body == nullptr) {
+        scratch_->pieces.assign(1, body_);
+        body_bytes_ = body_.size();
+        co_return true;
+    }
+    edits_.emplace(*facts_.body);
+    if (rule.handoff != rules::Handoff::Pass) {
+        auto nested = worker_.readers.take();
+        const std::string_view reserved =
+            route::find_reserved(*facts_.body, service_->traits.reserved_fields, *nested);
+        if (!reserved.empty() && rule.handoff == rules::Handoff::Refuse) {
+            worker_.readers.give_back(std::move(nested));
+            co_return co_await refuse({400, "handoff_field_not_allowed",
+                                       "this member may only be set between engines", reserved});
+        }
+        if (!reserved.empty()) {
+            route::drop_reserved(*facts_.body, service_->traits.reserved_fields, *nested, *edits_);
+        }
+        worker_.readers.give_back(std::move(nested));
+    }
+    if (served_model_ != facts_.model) {
+        std::string quoted;
+        json::append_string(quoted, served_model_);
+        edits_->set_existing("model", std::move(quoted));
+    }
+    scratch_->pieces = edits_->pieces();
+    body_bytes_ = edits_->size_after();
+    // The pieces point into the body and the edits; the reader is free for others.
+    facts_.body = nullptr;
+    worker_.readers.give_back(std::move(reader_));
+    co_return true;
+}
+
+void Exchange::settle() {
+    receipt_.reported_cached = route::Receipt::kUnknown;
+    const Usage usage = observer_.usage();
+    if (usage.cached_tokens) {
+        receipt_.reported_cached = static_cast<std::int64_t>(*usage.cached_tokens);
+    }
+    if (is_stream_counted_) {
+        worker_.metrics.stream_ended(receipt_.model);
+    }
+    if (!receipt_.legs.empty()) {
+        route::LegRecord& leg = receipt_.legs.back();
+        leg.done_us = since_start_us();
+        leg.bytes = client_.bytes_sent();
+    }
+    upstream_.close();
+    lease_.release();
+    const double ttfb = first_byte_us_ == 0 ? -1.0 : static_cast<double>(first_byte_us_) * 1e-6;
+    worker_.metrics.settle(receipt_, status_, static_cast<double>(since_start_us()) * 1e-6, ttfb,
+                           client_.bytes_sent(), client_.bytes_received());
+    worker_.shared.ring.push(receipt_);
+}
+
+}  // namespace sluice::flow

@@ -1,0 +1,94 @@
+// One request of a client, from its head to the last byte of the answer.
+//
+//   head -> body -> facts -> rule -> gate -> tokens -> ladder -> lease -> dispatch -> relay ->
+//   settle
+//
+// Threads: its worker's loop.
+// Owns:    everything the request holds; all of it is released when run() ends, on every way out.
+// Errors:  what the gateway answers itself has the shape and the codes of the data plane's
+// contract;
+//          after the head went out a failure is an event in the stream or a broken connection,
+//          never a made-up end.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/fleet/endpoint.hpp"
+#include "core/flow/observer.hpp"
+#include "core/flow/shared.hpp"
+#include "core/http/server.hpp"
+#include "core/http/upstream.hpp"
+#include "core/json/edits.hpp"
+#include "core/route/facts.hpp"
+
+namespace sluice::flow {
+
+class Exchange {
+public:
+    Exchange(WorkerState& worker, const rules::ListenAddress& listener, http::ServerStream& client);
+    ~Exchange();
+    Exchange(const Exchange&) = delete;
+    Exchange& operator=(const Exchange&) = delete;
+
+    net::Task<void> run();
+
+private:
+    // Each step fills members; false: the request has been answered or its client is gone.
+    net::Task<bool> receive();
+    net::Task<bool> find_service();
+    net::Task<bool> tokenize();
+    net::Task<bool> edit_body();
+    net::Task<bool> dispatch();
+    net::Task<void> relay();
+
+    // One attempt at the chosen endpoint.
+    enum class Attempt { Answered, Elsewhere, Over };
+    net::Task<Attempt> attempt(const route::Decision& decision);
+    net::Task<Status> send_and_read_head(const route::Decision& decision);
+    net::Task<Attempt> judge(const route::Decision& decision);
+    bool has_alternative(std::size_t chosen) const;
+    void send_reply_head();
+    net::Task<void> fail_relay(const Error& error);
+
+    net::Task<bool> refuse(route::Refusal refusal);
+    net::Task<void> end_stream_with_error(std::string_view code, std::string_view message);
+    void client_left();
+    void settle();
+    net::Wait wait_ms(std::uint64_t ms) const noexcept;
+    std::uint64_t since_start_us() const noexcept;
+    bool is_json_body() const noexcept;
+    route::LegRecord& leg() noexcept { return receipt_.legs.back(); }
+
+    WorkerState& worker_;
+    const rules::ListenAddress& listener_;
+    http::ServerStream& client_;
+    std::unique_ptr<Scratch> scratch_;
+    route::Receipt& receipt_;
+    ReplyHead& reply_;
+    Observer& observer_;
+    std::unique_ptr<json::BodyReader> reader_;  // while the body is viewed
+
+    std::shared_ptr<const Directory> directory_;
+    route::ServicePtr service_;
+    route::Facts facts_;
+    std::string served_model_;
+    std::string_view client_ip_;
+    std::string_view body_;
+    bool has_prompt_ = false;
+    std::optional<json::Edits> edits_;
+    std::size_t body_bytes_ = 0;  // as it goes upstream
+
+    fleet::Lease lease_;
+    http::UpstreamStream upstream_;
+    bool has_first_part_ = false;
+    std::uint64_t deadline_us_ = net::kNever;  // of the whole exchange
+    std::uint64_t first_byte_us_ = 0;
+    int status_ = 0;  // what the client was answered; 0 = nothing
+    bool is_stream_counted_ = false;
+};
+
+}  // namespace sluice::flow

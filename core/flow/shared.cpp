@@ -1,0 +1,19 @@
+#include "core/flow/shared.hpp"
+
+namespace sluice::flow {
+
+void Scratch::reset() {
+    receipt.reset();
+    prompt.reset();
+    if (prompt.tokens.capacity() > kKeptTokens) {
+        prompt.tokens = {};
+    }
+    observer.begin(Observer::Kind::Other);
+    reply.clear();
+    upstream_head.clear();
+    pieces.clear();
+    tried.clear();
+    first_part.clear();
+}
+
+}  // namespace sluice::flow
