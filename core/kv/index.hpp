@@ -13,8 +13,8 @@
 //          its first blocks before a batch and its last ones after it.
 // Limits:  max_blocks_per_endpoint records an endpoint (one a block, and one more for each tier
 //          beyond GPU and host, or group beyond the first, that holds it), about 50 bytes each;
-//          beyond it the records least recently stored go, in coarse generations. 65,536 ranks in
-//          all, 32 cache groups a rank, 255 copies a block.
+//          beyond it the records least recently stored go, to a sixth of the bound exact. 65,536
+//          ranks in all, 32 cache groups a rank, 255 copies a block.
 // Source:  sdk/include/sluice/sdk/kv.h.
 #pragma once
 #include <sluice/sdk/kv.h>
