@@ -31,9 +31,9 @@ public:
 
 protected:
     // The derived class's attachment behind a leg's `at` or `peer_at`; NULL stays NULL.
-    template <class Attachment = typename Derived::Attachment>
-    static Attachment* attached(sluice_attachment* at) noexcept {
-        return reinterpret_cast<Attachment*>(at);
+    template <class D = Derived>
+    static typename D::Attachment* attached(sluice_attachment* at) noexcept {
+        return reinterpret_cast<typename D::Attachment*>(at);
     }
 
 private:
@@ -90,8 +90,7 @@ private:
     }
     static void detach_thunk(sluice_instance* i, sluice_attachment* at) noexcept {
         (void)guard(nullptr, [&] {
-            Base::of(i).detach(std::unique_ptr<typename Derived::Attachment>(
-                attached<typename Derived::Attachment>(at)));
+            Base::of(i).detach(std::unique_ptr<typename Derived::Attachment>(attached(at)));
             return SLUICE_OK;
         });
     }

@@ -1,0 +1,37 @@
+// The engine adapter itself: one configured instance and its attachments.
+//
+// Threads: attach, detach: event; on_reply, hash_blocks: request, several at once; info: any.
+// Errors:  as the SDK's functions say.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "plugins/vllm/attachment.hpp"
+#include "plugins/vllm/settings.hpp"
+#include "sluice/sdk.hpp"
+
+namespace sluice::vllm {
+
+class Adapter final : public Engine<Adapter> {
+public:
+    using Attachment = vllm::Attachment;
+
+    Adapter(Host host, std::string_view config) : host_(host), settings_(parse_settings(config)) {}
+
+    const sluice_engine_info& info() const noexcept;
+    std::unique_ptr<Attachment> attach(const sluice_endpoint& endpoint, std::uint32_t watch);
+    void detach(std::unique_ptr<Attachment> at) noexcept { at.reset(); }
+    sluice_status on_reply(const sluice_leg& leg, const sluice_reply& reply, sluice_reply_out& out);
+    // `params`: {"algorithm","seed" (absent: PYTHONHASHSEED is not set),"key_form":"bare"|"tagged",
+    // "lora_path","parent": hex of a digest to continue}.
+    sluice_status hash_blocks(const sluice_hash_input& in, std::span<std::uint64_t> out,
+                              std::uint32_t& num);
+
+private:
+    Host host_;
+    Settings settings_;
+};
+
+}  // namespace sluice::vllm

@@ -1,0 +1,35 @@
+// The rule fields this adapter takes, and what a schema cannot say about them.
+//
+// A field the operator did not write declares nothing: no default is filled in for ports, block
+// size, algorithm and seed, so that "given" and "absent" stay apart.
+//
+// Threads: control.
+// Errors:  parse() throws Failure(SLUICE_E_CONFIG); check() speaks through the verdict.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "plugins/vllm/hashing.hpp"
+#include "sluice/sdk.hpp"
+
+namespace sluice::vllm {
+
+inline constexpr std::uint32_t kDefaultPort = 5557;
+inline constexpr std::uint32_t kReplayOffset = 1000;
+
+struct Settings {
+    std::optional<std::uint16_t> zmq_port;     // absent, or 0: discovered, else 5557
+    std::optional<std::uint16_t> replay_port;  // 0: no replay socket
+    std::optional<std::uint32_t> block_size;
+    std::optional<Algorithm> algorithm;
+    std::optional<std::string> seed;
+    std::optional<std::uint32_t> ranks;
+    bool discovery = true;
+};
+
+Settings parse_settings(std::string_view config);
+void check_rule(const sluice_proposal& in, Verdict& out);
+
+}  // namespace sluice::vllm
