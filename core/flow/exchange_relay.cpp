@@ -255,8 +255,9 @@ net::Task<void> Exchange::relay() {
     bool is_complete = upstream_.is_complete();
     while (!is_complete) {
         const bool is_held = !client_.head_taken();
-        auto part = co_await upstream_.read_body(wait_ms(
-            is_held ? std::min(kHeadHoldMs, timeouts.chunk_gap_ms) : timeouts.chunk_gap_ms));
+        const bool holds_less = timeouts.chunk_gap_ms == 0 || timeouts.chunk_gap_ms > kHeadHoldMs;
+        const std::uint64_t gap_ms = is_held && holds_less ? kHeadHoldMs : timeouts.chunk_gap_ms;
+        auto part = co_await upstream_.read_body(wait_ms(gap_ms));
         if (!part && part.error().code == Code::Timeout && is_held &&
             worker_.loop.now_us() < deadline_us_) {
             send_reply_head();

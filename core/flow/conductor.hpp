@@ -1,0 +1,85 @@
+// Turns the table of rules into a running data plane, and keeps the two in step.
+//
+// For every change: plugins are asked, the VIP is bound, and only then is the rule stored. After
+// the swap endpoints, probes, attachments and indexes are reconciled by identity, so that what an
+// edit does not concern goes on undisturbed.
+//
+// Threads: control, one call at a time (RuleBook serialises changes; tick() takes the same lock).
+// Owns:    live endpoints, the block indexes, plugin instances and attachments of the rules.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/fleet/probe.hpp"
+#include "core/flow/engine_events.hpp"
+#include "core/flow/plugin_book.hpp"
+#include "core/flow/shared.hpp"
+#include "core/flow/worker.hpp"
+#include "core/rules/rule_book.hpp"
+
+namespace sluice::flow {
+
+class Conductor final : public rules::Hooks {
+public:
+    Conductor(Shared& shared, std::vector<std::unique_ptr<Worker>>& workers,
+              plugin::Registry& registry, plugin::Runtime& runtime, EngineEvents& events,
+              fleet::Prober& prober);
+    ~Conductor() override;
+
+    std::optional<rules::Refusal> prepare(const rules::RulePtr& next,
+                                          const rules::RulePtr& previous,
+                                          std::vector<rules::Warning>& warnings) override;
+    void abandoned(const rules::RulePtr& next) override;
+    void applied(const std::shared_ptr<const rules::Table>& table) override;
+    std::vector<std::string> engines() const override;
+    std::vector<std::string> selectors() const override;
+
+    // Every few seconds: binds VIPs that could not be bound at start.
+    void tick();
+    // VIPs of rules that are not bound, for readiness: "10.0.0.1:8080: address in use".
+    std::vector<std::string> unbound() const;
+
+private:
+    // What outlives edits of one rule.
+    struct Kept {
+        rules::RulePtr rule;
+        route::ServicePtr service;
+        std::shared_ptr<route::KvPlane> plane;  // null without kvExactMode
+        EnginePtr engine;
+        std::map<std::uint64_t, plugin::AttachmentPtr> attachments;  // by endpoint id
+    };
+
+    Status bind(const rules::ListenAddress& at, const http::ServerLimits& limits);
+    void unbind(const rules::ListenAddress& at);
+    fleet::EndpointPtr endpoint(const rules::EndpointSpec& spec);
+    std::shared_ptr<route::Service> make_service(const rules::RulePtr& rule, Kept& kept);
+    std::shared_ptr<const route::Selector> selector_of(const rules::RulePtr& rule,
+                                                       const fleet::Pool& pool);
+    void attach(const rules::Rule& rule, const fleet::Pool& pool, Kept& kept);
+    void hand_over_routes();
+    void reconcile_listeners(const rules::Table& table);
+
+    Shared& shared_;
+    std::vector<std::unique_ptr<Worker>>& workers_;
+    plugin::Registry& registry_;
+    plugin::Runtime& runtime_;
+    EngineEvents& events_;
+    fleet::Prober& prober_;
+    PluginBook plugins_;
+
+    mutable std::mutex mu_;
+    std::map<std::uint32_t, Kept> kept_;  // guarded by mu_, by rule number
+    std::map<std::pair<std::string, std::uint16_t>, std::weak_ptr<fleet::Endpoint>>
+        endpoints_;                                        // guarded by mu_
+    std::uint64_t next_endpoint_id_ = 1;                   // guarded by mu_
+    std::set<rules::ListenAddress> bound_;                 // guarded by mu_
+    std::map<rules::ListenAddress, std::string> unbound_;  // guarded by mu_, why
+    std::set<rules::ListenAddress> prepared_;              // guarded by mu_, bound for a rule to be
+};
+
+}  // namespace sluice::flow

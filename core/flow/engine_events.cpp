@@ -1,0 +1,155 @@
+#include "core/flow/engine_events.hpp"
+
+#include <algorithm>
+
+#include "core/base/clock.hpp"
+#include "core/base/log.hpp"
+#include "core/base/metrics.hpp"
+
+namespace sluice::flow {
+namespace {
+
+std::string text(sluice_str s) {
+    return s.len == 0 ? std::string() : std::string(s.ptr, s.len);
+}
+
+bool holds(const EngineRoute& route, const std::shared_ptr<route::KvPlane>& plane) {
+    return std::find(route.planes.begin(), route.planes.end(), plane) != route.planes.end();
+}
+
+}  // namespace
+
+EngineRoute* EngineEvents::find(std::uint64_t endpoint) {
+    const auto it = routes_.find(endpoint);
+    return it == routes_.end() ? nullptr : &it->second;
+}
+
+void EngineEvents::set_routes(EngineRoutes routes) {
+    for (auto& [id, next] : routes) {
+        const EngineRoute* before = find(id);
+        for (const auto& plane : next.planes) {
+            const bool is_known = before != nullptr && holds(*before, plane);
+            if (!is_known || before->ranks != next.ranks) {
+                if (const Status attached = plane->attach(id, next.ranks); !attached) {
+                    log::error("kv index refuses an endpoint", {{"endpoint", next.endpoint->name()},
+                                                                {"reason", attached.error().what}});
+                }
+            }
+        }
+    }
+    for (const auto& [id, before] : routes_) {
+        const auto next = routes.find(id);
+        for (const auto& plane : before.planes) {
+            if (next == routes.end() || !holds(next->second, plane)) {
+                plane->detach(id);
+            }
+        }
+    }
+    routes_ = std::move(routes);
+}
+
+void EngineEvents::load(const sluice_load& load) {
+    EngineRoute* route = find(load.endpoint);
+    if (route == nullptr) {
+        return;
+    }
+    fleet::Load sample;
+    sample.running = load.running;
+    sample.waiting = load.waiting;
+    sample.max_running = load.max_running;
+    sample.kv_used_ratio = load.kv_used_ratio;
+    sample.total_blocks = load.total_blocks;
+    sample.at_us = now_us();
+    route->endpoint->set_load(load.dp_rank, sample);
+}
+
+void EngineEvents::health(std::uint64_t endpoint, std::uint32_t state, std::string_view why) {
+    if (EngineRoute* route = find(endpoint); route != nullptr && state <= SLUICE_HEALTH_DOWN) {
+        const auto next = static_cast<fleet::Health>(state);
+        if (route->endpoint->health() != next) {
+            log::info("engine health changed", {{"endpoint", route->endpoint->name()},
+                                                {"health", fleet::to_string(next)},
+                                                {"reason", why}});
+        }
+        route->endpoint->set_health(next, why);
+    }
+}
+
+void EngineEvents::facts(const sluice_engine_facts& facts) {
+    EngineRoute* route = find(facts.endpoint);
+    if (route == nullptr) {
+        return;
+    }
+    const bool is_another =
+        route->endpoint->set_facts(facts.block_tokens, facts.epoch, text(facts.version));
+    if (is_another) {
+        // Another process answers there now: its cache is empty.
+        for (const auto& plane : route->planes) {
+            plane->reset(facts.endpoint, SLUICE_ANY);
+        }
+    }
+}
+
+void EngineEvents::models(std::uint64_t endpoint, sluice_array models) {
+    EngineRoute* route = find(endpoint);
+    if (route == nullptr) {
+        return;
+    }
+    std::vector<fleet::Model> next;
+    for (std::uint32_t i = 0; i < models.count; ++i) {
+        const auto* model = SLUICE_AT(sluice_model_info, models, i);
+        next.push_back({text(model->name), text(model->parent), model->kind == SLUICE_MODEL_LORA});
+    }
+    if (!route->planes.empty()) {
+        on_models_(next);
+    }
+    route->endpoint->set_models(std::move(next));
+}
+
+sluice_status EngineEvents::apply(const sluice_kv_batch& batch, std::uint32_t* unplaced,
+                                  sluice_error* /*err*/) {
+    EngineRoute* route = find(batch.endpoint);
+    if (route == nullptr || route->planes.empty()) {
+        return SLUICE_E_NOT_FOUND;
+    }
+    sluice_status status = SLUICE_OK;
+    std::uint32_t most_unplaced = 0;
+    for (const auto& plane : route->planes) {
+        std::uint32_t here = 0;
+        if (!plane->apply(batch, &here)) {
+            status = SLUICE_E_INVALID;
+        }
+        most_unplaced = std::max(most_unplaced, here);
+    }
+    if (unplaced != nullptr) {
+        *unplaced = most_unplaced;
+    }
+    return status;
+}
+
+void EngineEvents::reset(std::uint64_t endpoint, std::uint32_t dp_rank) {
+    if (EngineRoute* route = find(endpoint)) {
+        for (const auto& plane : route->planes) {
+            plane->reset(endpoint, dp_rank);
+        }
+    }
+}
+
+void EngineEvents::report(const sluice_kv_report& report) {
+    EngineRoute* route = find(report.endpoint);
+    if (route == nullptr) {
+        return;
+    }
+    for (const auto& plane : route->planes) {
+        plane->report(report);
+    }
+    if (report.state != SLUICE_KV_SAME) {
+        log::info("kv signal changed", {{"endpoint", route->endpoint->name()},
+                                        {"state", report.state},
+                                        {"reason", text(report.reason)},
+                                        {"detail", text(report.detail)},
+                                        {"advice", text(report.advice)}});
+    }
+}
+
+}  // namespace sluice::flow

@@ -1,0 +1,240 @@
+#include "core/flow/plugin_book.hpp"
+
+#include "core/rules/json_value.hpp"
+
+namespace sluice::flow {
+namespace {
+
+using rules::Json;
+
+rules::Refusal to_refusal(const plugin::Finding& finding) {
+    rules::Refusal out;
+    const bool is_immutable = finding.kind == plugin::Finding::Kind::Immutable;
+    out.status = is_immutable ? 409 : 400;
+    out.code =
+        finding.code.empty() ? (is_immutable ? "immutable" : "plugin_refused") : finding.code;
+    out.field = finding.field;
+    out.message = finding.message;
+    out.allowed = finding.allowed;
+    return out;
+}
+
+// The members of `object` that the plugin's schema names go to `out`.
+void take(const Json* object, const plugin::Schema& schema, Json::Object& out) {
+    if (object == nullptr || object->object() == nullptr) {
+        return;
+    }
+    for (const auto& [name, value] : *object->object()) {
+        if (schema.takes(name)) {
+            out[name] = value;
+        }
+    }
+}
+
+const Json* member(const Json& object, std::string_view name) {
+    const auto* members = object.object();
+    if (members == nullptr) {
+        return nullptr;
+    }
+    const auto it = members->find(name);
+    return it == members->end() ? nullptr : &it->second;
+}
+
+std::optional<rules::Refusal> ask(const plugin::Plugin& plugin, const rules::Rule& rule,
+                                  const rules::Rule* previous,
+                                  std::vector<rules::Warning>& warnings) {
+    const plugin::Verdict verdict =
+        plugin.propose(plugin_fields(rule, plugin), rule.json,
+                       previous == nullptr ? std::string_view() : previous->json,
+                       previous == nullptr ? std::string() : plugin_fields(*previous, plugin));
+    std::optional<rules::Refusal> refusal;
+    for (const plugin::Finding& finding : verdict.findings) {
+        if (finding.kind == plugin::Finding::Kind::Warning) {
+            warnings.push_back({finding.code, finding.field, finding.message});
+        } else if (!refusal) {
+            refusal = to_refusal(finding);
+        }
+    }
+    return refusal;
+}
+
+class SelectorAdapter final : public route::Selector {
+public:
+    explicit SelectorAdapter(std::shared_ptr<const plugin::SelectorView> view)
+        : view_(std::move(view)) {}
+
+    Choice choose(const sluice_request& request,
+                  std::span<sluice_candidate> rows) const noexcept override {
+        const plugin::SelectorChoice choice = view_->choose(request, SLUICE_LEG_SINGLE, 0, rows);
+        return {choice.by != plugin::SelectorChoice::By::Nothing, choice.index, choice.score};
+    }
+    void observe(const sluice_outcome& outcome) const noexcept override { view_->observe(outcome); }
+
+private:
+    std::shared_ptr<const plugin::SelectorView> view_;
+};
+
+class EngineAdapter final : public route::Engine {
+public:
+    EngineAdapter(EnginePtr engine, std::vector<plugin::AttachmentPtr> attachments)
+        : engine_(std::move(engine)), attachments_(std::move(attachments)) {}
+
+    route::Judgement judge(std::size_t pool_index, int status, std::span<const sluice_pair> headers,
+                           std::string_view body) const noexcept override {
+        std::shared_ptr<const plugin::Attached> held;
+        if (pool_index < attachments_.size() && attachments_[pool_index]) {
+            held = attachments_[pool_index]->hold();
+        }
+        sluice_leg leg{};
+        leg.size = sizeof leg;
+        leg.kind = SLUICE_LEG_SINGLE;
+        leg.dp_rank = SLUICE_ANY;
+        leg.peer_dp_rank = SLUICE_ANY;
+        leg.at = held ? held->at() : nullptr;
+        sluice_reply reply{};
+        reply.size = sizeof reply;
+        reply.http_code = static_cast<std::uint32_t>(status);
+        reply.num_headers = static_cast<std::uint32_t>(headers.size());
+        reply.headers = headers.data();
+        reply.body = {reinterpret_cast<const std::uint8_t*>(body.data()), body.size()};
+        sluice_reply_out out{};
+        out.size = sizeof out;
+        const auto discard = [](void*, const void*, std::size_t) -> sluice_status {
+            return SLUICE_OK;
+        };
+        out.handoff = {nullptr, discard};
+        out.body = {nullptr, discard};
+        out.set_header = [](void*, sluice_str, sluice_str) -> sluice_status {
+            return SLUICE_OK;
+        };
+        out.prompt_ids = [](void*, const std::uint32_t*, std::size_t) {
+        };
+        if (engine_->on_reply(leg, reply, out, nullptr) != SLUICE_OK) {
+            return route::Judgement::Relay;
+        }
+        switch (out.next) {
+            case SLUICE_NEXT_BUSY:
+                return route::Judgement::Busy;
+            case SLUICE_NEXT_ELSEWHERE:
+                return route::Judgement::Elsewhere;
+            case SLUICE_NEXT_FAIL:
+                return route::Judgement::Fail;
+            default:
+                return route::Judgement::Relay;
+        }
+    }
+
+private:
+    EnginePtr engine_;
+    std::vector<plugin::AttachmentPtr> attachments_;
+};
+
+template <class Instance>
+Result<std::shared_ptr<Instance>> obtain(
+    plugin::Registry& registry, plugin::Runtime& runtime,
+    std::map<std::pair<std::string, std::string>, std::shared_ptr<Instance>>& book,
+    const std::string& plugin_name, const rules::Rule& rule, const std::string& owner,
+    std::uint64_t& next_name) {
+    const plugin::PluginPtr plugin = registry.find(plugin_name);
+    if (!plugin) {
+        return Error{Code::NotFound, "no plugin is loaded as " + plugin_name};
+    }
+    const plugin::Verdict verdict =
+        plugin->propose(plugin_fields(rule, *plugin), rule.json, {}, {});
+    if (verdict.is_refused()) {
+        return Error{Code::Invalid, verdict.findings.empty() ? "the plugin refused the rule"
+                                                             : verdict.findings.front().message};
+    }
+    const std::pair<std::string, std::string> key{plugin->id(), owner + verdict.config};
+    auto& slot = book[key];
+    if (slot && !slot->is_faulted()) {
+        return slot;
+    }
+    const std::string& alias = plugin->descriptor().alias;
+    plugin::InstanceSpec spec;
+    spec.name = (alias.empty() ? plugin->id() : alias) + "-" + std::to_string(next_name++);
+    spec.config = verdict.config;
+    auto made = Instance::create(runtime, plugin, std::move(spec));
+    if (!made) {
+        book.erase(key);
+        return std::move(made).error();
+    }
+    if (Status active = (*made)->activate(); !active) {
+        book.erase(key);
+        return std::move(active).error();
+    }
+    slot = *made;
+    return slot;
+}
+
+}  // namespace
+
+std::string plugin_fields(const rules::Rule& rule, const plugin::Plugin& plugin) {
+    Json::Object out;
+    const auto body = Json::parse(rule.json);
+    if (body) {
+        take(member(*body, "serviceArguments"), plugin.config_schema(), out);
+    }
+    const auto own = Json::parse(rule.plugin_config);
+    if (own) {
+        const Json* part = member(*own, plugin.descriptor().alias);
+        take(part != nullptr ? part : member(*own, plugin.id()), plugin.config_schema(), out);
+    }
+    return Json(std::move(out)).dump();
+}
+
+std::shared_ptr<const route::Selector> make_selector(
+    std::shared_ptr<const plugin::SelectorView> view) {
+    return std::make_shared<SelectorAdapter>(std::move(view));
+}
+
+std::shared_ptr<const route::Engine> make_engine(EnginePtr engine,
+                                                 std::vector<plugin::AttachmentPtr> attachments) {
+    return std::make_shared<EngineAdapter>(std::move(engine), std::move(attachments));
+}
+
+route::EngineTraits traits_of(const plugin::EngineInfo& info) {
+    route::EngineTraits out;
+    out.default_block_tokens = info.block_tokens;
+    out.uncached_tail_tokens = info.uncached_tail_tokens;
+    out.reserved_fields = info.reserved_fields;
+    out.reserved_paths = info.reserved_paths;
+    return out;
+}
+
+std::optional<rules::Refusal> PluginBook::check(const rules::Rule& rule,
+                                                const rules::Rule* previous,
+                                                std::vector<rules::Warning>& warnings) const {
+    for (const std::string& name : {rule.engine, rule.selector}) {
+        const plugin::PluginPtr plugin = registry_.find(name);
+        if (!plugin) {
+            return rules::Refusal{400,
+                                  "plugin_not_loaded",
+                                  name == rule.engine ? "engine" : "selector",
+                                  "no plugin is loaded as " + name,
+                                  {}};
+        }
+        if (auto refusal = ask(*plugin, rule, previous, warnings)) {
+            return refusal;
+        }
+    }
+    return std::nullopt;
+}
+
+Result<EnginePtr> PluginBook::engine(const rules::Rule& rule) {
+    return obtain<plugin::EngineInstance>(registry_, runtime_, engines_, rule.engine, rule,
+                                          next_name_);
+}
+
+Result<SelectorPtr> PluginBook::selector(const rules::Rule& rule) {
+    // A selector keeps state (a cursor), so each rule has one of its own.
+    return obtain<plugin::SelectorInstance>(registry_, runtime_, selectors_, rule.selector, rule,
+                                            std::to_string(rule.number) + " ", next_name_);
+}
+
+void PluginBook::sweep() {
+    std::erase_if(engines_, [](const auto& entry) { return entry.second.use_count() == 1; });
+    std::erase_if(selectors_, [](const auto& entry) { return entry.second.use_count() == 1; });
+}
+
+}  // namespace sluice::flow
