@@ -86,7 +86,7 @@ unsigned BlockTable::set(Key key, std::uint32_t holder, unsigned bits) {
             ++fill.live;
         } else if (!is_live && is_held(w)) {
             --fill.live;
-            if (fill.used > 64 && fill.live < fill.used / 4) {
+            if (fill.used > 16 && fill.live < fill.used / 4) {
                 rebuild(index);
             }
         }

@@ -162,7 +162,7 @@ private:
         shrink(s, index);
     }
     void shrink(Segment& s, std::uint32_t index) {
-        if (s.capacity > 64 && s.size < s.capacity / 4) {
+        if (s.capacity > 32 && s.size < s.capacity / 4) {
             resize(s, index);
         }
     }
