@@ -15,6 +15,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,7 +41,7 @@ public:
     std::size_t head_bytes() const noexcept { return at_; }
     int error_status() const noexcept { return error_status_; }
     const char* error_text() const noexcept { return error_text_; }
-    // The bytes that form the start of the next message were dropped; what is kept is capacity.
+    // Ready for the next message; capacity is kept.
     void reset() noexcept;
 
 protected:
@@ -48,6 +49,11 @@ protected:
     Parse next_line(std::string_view bytes, std::string_view& line) noexcept;
     Parse field_line(std::string_view line);
     Parse fail(int status, const char* text) noexcept;
+    static void move_view(std::string_view& view, std::ptrdiff_t by) noexcept {
+        if (view.data() != nullptr) {
+            view = {view.data() + by, view.size()};
+        }
+    }
     // Views follow when the bytes have moved.
     void rebase(std::string_view bytes) noexcept;
     virtual void rebase_start_line(std::ptrdiff_t by) noexcept = 0;
@@ -59,7 +65,8 @@ protected:
     std::size_t at_ = 0;       // start of the first line not yet parsed
     std::size_t scanned_ = 0;  // no LF before this, from at_ on
     std::uint64_t content_length_ = 0;
-    std::string_view connection_;
+    std::string_view connection_;    // empty if it names no fields
+    std::string joined_connection_;  // of several Connection fields
     std::string_view host_;
     std::string_view expect_;
     const char* error_text_ = "";
@@ -72,6 +79,12 @@ protected:
     bool broken_coding_ = false;   // chunked is not the last, or twice
     bool close_ = false;
     bool keep_alive_ = false;
+
+private:
+    Parse known_field(std::string_view name, std::string_view value);
+    void note_connection(std::string_view value);
+    Parse note_length(std::string_view value) noexcept;
+    void note_coding(std::string_view value) noexcept;
 };
 
 }  // namespace detail
@@ -89,10 +102,12 @@ public:
     // The client wants the connection to go on (HTTP/1.1 without "close"; 1.0 never).
     bool keep_alive() const noexcept;
     bool expects_continue() const noexcept { return expects_continue_; }
+    // The Connection field if it names other fields, for is_hop_by_hop().
     std::string_view connection() const noexcept { return connection_; }
 
 private:
     Parse start_line(std::string_view line);
+    Parse split_target() noexcept;
     Parse finish();
     void rebase_start_line(std::ptrdiff_t by) noexcept override;
 

@@ -67,7 +67,7 @@ public:
     // are with the kernel. `last` ends the body in the same write.
     virtual net::Task<Status> send_body(std::span<const std::string_view> parts,
                                         bool last = false) = 0;
-    net::Task<Status> send_body(std::string_view part, bool last = false);
+    virtual net::Task<Status> send_body(std::string_view part, bool last = false) = 0;
     // Sends a head that is still held back: call it before waiting for the first body bytes.
     virtual net::Task<Status> flush() = 0;
     // Ends the body. Code::Internal, and the connection ends unterminated, if a Length body is
@@ -125,6 +125,8 @@ struct ServerCounters {
 
 class Server {
 public:
+    struct Impl;  // shared with the connections
+
     // Listens and starts accepting. Code::Unavailable when the address cannot be bound.
     static Result<std::unique_ptr<Server>> listen(net::Loop& loop, const net::Address& at,
                                                   Handler& handler, const ServerLimits& limits,
@@ -149,7 +151,6 @@ public:
     net::Task<Status> closed(net::Wait wait = {});
 
 private:
-    struct Impl;
     explicit Server(std::unique_ptr<Impl> impl) noexcept;
     std::unique_ptr<Impl> impl_;
 };

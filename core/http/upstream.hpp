@@ -55,6 +55,8 @@ class UpstreamStream;
 
 class UpstreamPool {
 public:
+    struct Impl;  // shared with the streams
+
     explicit UpstreamPool(net::Loop& loop, const UpstreamOptions& options = {});
     ~UpstreamPool();  // after its streams
     UpstreamPool(const UpstreamPool&) = delete;
@@ -70,8 +72,6 @@ public:
     net::Loop& loop() const noexcept;
 
 private:
-    friend class UpstreamStream;
-    struct Impl;
     std::unique_ptr<Impl> impl_;
 };
 

@@ -33,7 +33,10 @@ namespace sluice::net {
 
 enum class Backend { Epoll };
 
-class [[nodiscard]] SleepOp final : public Op {
+// What a descriptor is when a loop takes it over.
+enum class ChannelRole { Connected, Connecting, Listening };
+
+class SleepOp final : public Op {
 public:
     SleepOp(Loop& loop, const Wait& wait) noexcept : Op(loop, wait) {}
     ~SleepOp() override { retire(); }
@@ -89,7 +92,7 @@ protected:
     friend Task<Result<Socket>> connect(Loop&, Address, Wait);
 
     // What a back end is asked to do; see Op for the meaning.
-    virtual Result<Channel*> open_channel(int fd, bool is_listener) = 0;
+    virtual Result<Channel*> open_channel(int fd, ChannelRole role) = 0;
     virtual void close_channel(Channel& channel) noexcept = 0;
     virtual bool try_io(IoOp& op) noexcept = 0;
     virtual void begin_io(IoOp& op) noexcept = 0;
@@ -115,6 +118,7 @@ private:
     BufferPool buffers_;
     Op* ready_first_ = nullptr;
     Op* ready_last_ = nullptr;
+    std::size_t ready_count_ = 0;
     unsigned inline_left_ = kInlineOps;
     std::atomic<bool> stop_{false};
 

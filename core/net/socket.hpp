@@ -40,6 +40,9 @@ protected:
 class RecvOp;
 class SendOp;
 class ReadableOp;
+class Socket;
+// Connects with TCP_NODELAY. Code::Unavailable when refused or unreachable.
+Task<Result<Socket>> connect(Loop& loop, Address to, Wait wait = {});
 
 class Socket {
 public:
@@ -79,7 +82,7 @@ public:
     Result<std::size_t> recv_now(std::span<char> into) noexcept;
     Result<std::size_t> send_now(std::span<iovec> parts) noexcept;
 
-    // nullptr ends the watch. on_hangup comes at the loop's next turn if it already happened.
+    // nullptr ends the watch. on_hangup is called at once if it already happened.
     void watch(SocketWatcher* watcher) noexcept;
     // The peer was seen to hang up, or bytes are there, as of the loop's last look: a pooled
     // connection that must not be used again.
@@ -95,19 +98,23 @@ private:
     friend class RecvOp;
     friend class SendOp;
     friend class ReadableOp;
+    friend class Listener;
+    friend Task<Result<Socket>> connect(Loop&, Address, Wait);
     Socket(Loop& loop, Channel& channel) noexcept : loop_(&loop), channel_(&channel) {}
 
     Loop* loop_ = nullptr;
     Channel* channel_ = nullptr;
 };
 
-// Connects with TCP_NODELAY. Code::Unavailable when refused or unreachable.
-Task<Result<Socket>> connect(Loop& loop, Address to, Wait wait = {});
-
 struct ListenOptions {
     bool reuse_port = true;  // one listener per loop on the same address
     bool v6_only = true;     // false: "[::]" takes IPv4 clients too
     int backlog = 4096;
+};
+
+struct Accepted {
+    Socket socket;
+    Address peer;
 };
 
 // Counts of one listener; read by its loop.
@@ -127,7 +134,7 @@ public:
 
     // The next connection, TCP_NODELAY set. Out of descriptors it rests and tries again, so it
     // fails only for its Wait or because the listener was closed.
-    Task<Result<Socket>> accept(Wait wait = {});
+    Task<Result<Accepted>> accept(Wait wait = {});
     void close() noexcept { socket_.close(); }
     bool is_open() const noexcept { return socket_.is_open(); }
     Address local() const noexcept { return socket_.local(); }
@@ -144,8 +151,14 @@ public:
     enum class Kind : std::uint8_t { Recv, Readable, Send, Connect, Accept };
 
 protected:
-    IoOp(Kind kind, Loop& loop, Channel* channel, const Wait& wait) noexcept
-        : Op(loop, wait), channel_(channel), kind_(kind) {}
+    IoOp(Kind kind, Loop& loop, Channel* channel, const Wait& wait, std::span<char> into = {},
+         std::span<iovec> parts = {}, bool until_readable = false) noexcept
+        : Op(loop, wait),
+          channel_(channel),
+          into_(into),
+          parts_(parts),
+          kind_(kind),
+          until_readable_(until_readable) {}
     ~IoOp() override = default;
 
     bool try_now() noexcept override;
@@ -153,6 +166,7 @@ protected:
     void withdraw(int outcome) noexcept override;
     void abandon() noexcept override;
     Result<std::size_t> result(const char* what) const;
+    std::size_t moved() const noexcept { return moved_; }
 
 private:
     friend class Loop;
@@ -160,21 +174,21 @@ private:
     friend class Socket;
 
     Channel* channel_;
-    std::span<char> into_;    // Recv
+    std::span<char> into_;    // Recv; Accept: room for the peer's name
     std::span<iovec> parts_;  // Send: what is still to go
     std::size_t moved_ = 0;   // Recv, Send: bytes; Accept: the descriptor
     Kind kind_;
     bool until_readable_ = false;
 };
 
-class [[nodiscard]] RecvOp final : public IoOp {
+class RecvOp final : public IoOp {
 public:
     RecvOp(Loop& loop, Channel* channel, std::span<char> into, const Wait& wait) noexcept;
     ~RecvOp() override { retire(); }
     Result<std::size_t> await_resume() const { return result("receive"); }
 };
 
-class [[nodiscard]] SendOp final : public IoOp {
+class SendOp final : public IoOp {
 public:
     SendOp(Loop& loop, Channel* channel, std::span<iovec> parts, const Wait& wait,
            bool until_readable) noexcept;
@@ -182,7 +196,7 @@ public:
     Result<std::size_t> await_resume() const { return result("send"); }
 };
 
-class [[nodiscard]] ReadableOp final : public IoOp {
+class ReadableOp final : public IoOp {
 public:
     ReadableOp(Loop& loop, Channel* channel, const Wait& wait) noexcept
         : IoOp(Kind::Readable, loop, channel, wait) {}

@@ -1,8 +1,8 @@
 // Timers of one loop: constant cost to arm and to drop, whatever their number.
 //
-// Six levels of 64 slots; a timer sits on the level of the highest digit in which its tick differs
-// from the present and moves down as time goes on. A loop arms one for nearly every wait and lets
-// few of them fire.
+// Seven levels of 64 slots; a timer sits on the level of the highest digit in which its tick
+// differs from the present and moves down as time goes on. A loop arms one for nearly every wait
+// and lets few of them fire.
 //
 // Threads: its loop's.
 // Units:   deadlines in monotonic microseconds; a tick is 1,024 of them. Never early, at most one
@@ -53,7 +53,7 @@ public:
 
 private:
     static constexpr unsigned kTickShift = 10;
-    static constexpr unsigned kLevels = 6;
+    static constexpr unsigned kLevels = 7;  // 139 years of ticks
     static constexpr unsigned kSlotBits = 6;
     static constexpr unsigned kSlots = 1U << kSlotBits;
 
