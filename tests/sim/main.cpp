@@ -1,0 +1,99 @@
+// sluice-sim: simulated engines for tests, demonstrations and benches.
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/sim/support/http_server.hpp"
+#include "tests/sim/vllm/options.hpp"
+#include "tests/sim/vllm/service.hpp"
+
+namespace {
+
+using sluice::sim::vllm::Service;
+
+int fail(const sluice::Error& e) {
+    std::fprintf(stderr, "sluice-sim: %s\n", e.what.c_str());
+    return 2;
+}
+
+// Where events and replays of all ranks are to be had; "-" for none.
+std::string addresses(const Service& s, bool replay) {
+    std::string out;
+    for (const auto& p : s.publishers()) {
+        const std::string& one = replay ? p->replay_reachable() : p->reachable();
+        out += (out.empty() ? "" : ",") + (one.empty() ? std::string("-") : one);
+    }
+    return out.empty() ? "-" : out;
+}
+
+int run_vllm(std::vector<std::string_view> args) {
+    auto options = sluice::sim::vllm::parse_options(args);
+    if (!options) {
+        return fail(options.error());
+    }
+    const std::string host = options->host;
+    const std::uint16_t port = options->port;
+    Service service(std::move(options).value());
+    if (auto s = service.start(); !s) {
+        return fail(s.error());
+    }
+    sluice::sim::http::Server server(host, port, [&service](auto& request, auto& exchange) {
+        service.handle(request, exchange);
+    });
+    if (auto s = server.listen(); !s) {
+        return fail(s.error());
+    }
+    std::printf("ready http=%s:%u pub=%s replay=%s\n", host.c_str(), unsigned{server.port()},
+                addresses(service, false).c_str(), addresses(service, true).c_str());
+    std::fflush(stdout);
+
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    int got = 0;
+    sigwait(&ends, &got);
+    std::_Exit(0);  // at once: a stopped engine takes no leave of its clients
+}
+
+// Every thread inherits the mask, so only sigwait() sees these.
+void block_signals() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    std::signal(SIGPIPE, SIG_IGN);
+}
+
+void raise_file_limit() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);  // best effort: fewer connections otherwise
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    std::vector<std::string_view> args(argv + 1, argv + argc);
+    if (args.empty() || args[0] == "--help" || (args.size() > 1 && args[1] == "--help")) {
+        const auto text = sluice::sim::vllm::usage();
+        std::printf("%.*s", static_cast<int>(text.size()), text.data());
+        return args.empty() ? 2 : 0;
+    }
+    if (args[0] != "vllm") {
+        std::fprintf(stderr, "sluice-sim: unknown engine '%s' (vllm)\n", argv[1]);
+        return 2;
+    }
+    block_signals();
+    raise_file_limit();
+    return run_vllm({args.begin() + 1, args.end()});
+}

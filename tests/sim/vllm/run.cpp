@@ -1,0 +1,173 @@
+#include "tests/sim/vllm/run.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "tests/sim/vllm/api_error.hpp"
+
+namespace sluice::sim::vllm {
+
+std::string sse(std::string_view json) {
+    return "data: " + std::string(json) + "\n\n";
+}
+
+Run::~Run() {
+    for (Choice& c : choices_) {
+        c.engine->abort(*c.generation);
+    }
+}
+
+// Silence until the client leaves.
+void Run::stall() {
+    is_broken_ = true;
+    while (exchange_.wait(-1) != http::Wake::Gone) {
+    }
+}
+
+bool Run::passes_start() {
+    const auto ms = static_cast<int>(std::min<std::uint64_t>(fault_.number, 600'000));
+    switch (fault_.kind) {
+        case FaultKind::SlowHead:
+            while (true) {
+                const auto w = exchange_.wait(ms);
+                if (w != http::Wake::Signal) {
+                    return w == http::Wake::Timeout;
+                }
+            }
+        case FaultKind::Reset:
+            exchange_.reset();
+            return false;
+        case FaultKind::Close:
+            exchange_.close_after();
+            return false;
+        case FaultKind::Hang:
+            stall();
+            return false;
+        case FaultKind::Status: {
+            ApiError e = refuse("fault asked for");
+            e.status = static_cast<int>(fault_.number);
+            e.type = e.status >= 500 ? "InternalServerError" : "BadRequestError";
+            exchange_.send(e.response());
+            return false;
+        }
+        case FaultKind::Draining:
+            exchange_.send(draining());
+            exchange_.close_after();
+            return false;
+        default:
+            return true;
+    }
+}
+
+void Run::add(Engine& engine, GenerateRequest request) {
+    Choice c;
+    c.engine = &engine;
+    c.generation = engine.submit(std::move(request), [&x = exchange_] { x.wake(); });
+    choices_.push_back(std::move(c));
+}
+
+std::uint32_t Run::cached_tokens() const {
+    return choices_.empty() ? 0 : choices_.back().generation->cached_tokens();
+}
+
+void Run::apply_abort(Choice& c, Step& step) {
+    if (fault_.kind == FaultKind::AbortAfter && c.steps >= fault_.number) {
+        step.finish = Finish{FinishReason::Abort, std::monostate{}};
+        c.engine->abort(*c.generation);
+    }
+}
+
+bool Run::drive(const OnStep& on_step) {
+    std::size_t open = choices_.size();
+    while (open > 0) {
+        if (exchange_.wait(-1) == http::Wake::Gone) {
+            is_broken_ = true;
+            return false;
+        }
+        for (std::size_t i = 0; i < choices_.size(); ++i) {
+            Choice& c = choices_[i];
+            for (Step& step : c.generation->take()) {
+                if (c.has_ended) {
+                    break;
+                }
+                ++c.steps;
+                apply_abort(c, step);
+                c.has_ended = step.finish.has_value();
+                open -= c.has_ended ? 1 : 0;
+                on_step(i, step);
+                if (is_broken()) {
+                    return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
+// What happens when `count` events (or body bytes) have gone out. True: it is over.
+bool Run::strikes_at(std::uint64_t count) {
+    if (count < fault_.number) {
+        return false;
+    }
+    switch (fault_.kind) {
+        case FaultKind::CutAfter:
+            exchange_.close_after();
+            break;
+        case FaultKind::ResetAfter:
+            exchange_.reset();
+            break;
+        case FaultKind::ExitAfter:
+            std::_Exit(kFaultExit);
+        case FaultKind::ErrorAfter:
+            exchange_.event(sse(engine_dead().body(json::Style::Spaced)));
+            exchange_.event(kDone);
+            exchange_.close_stream();
+            exchange_.close_after();
+            break;
+        case FaultKind::StallAfter:
+            stall();
+            break;
+        default:
+            return false;
+    }
+    is_broken_ = true;
+    return true;
+}
+
+bool Run::event(std::string_view data) {
+    if (is_broken() || strikes_at(events_)) {
+        return false;
+    }
+    exchange_.event(data);
+    ++events_;
+    return !is_broken();
+}
+
+void Run::reply(const http::Response& response) {
+    switch (fault_.kind) {
+        case FaultKind::ErrorAfter:
+            exchange_.send(engine_dead().response());
+            exchange_.close_after();
+            return;
+        case FaultKind::CutAfter:
+        case FaultKind::ResetAfter:
+        case FaultKind::StallAfter:
+        case FaultKind::ExitAfter: {
+            // The head promises the whole body; only the first bytes follow.
+            http::Response head = response;
+            head.body.clear();
+            head.sends_length = false;
+            head.extra.emplace_back("content-length", std::to_string(response.body.size()));
+            exchange_.send(head);
+            exchange_.write(std::string_view(response.body)
+                                .substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(
+                                               fault_.number, response.body.size()))));
+            strikes_at(fault_.number);
+            return;
+        }
+        default:
+            exchange_.send(response);
+    }
+}
+
+}  // namespace sluice::sim::vllm

@@ -1,0 +1,66 @@
+// One request's generations, from submission to the last token, with the client watched and the
+// asked-for fault applied.
+//
+// Owns:    the generations; whatever has not ended is aborted when it goes.
+// Threads: the connection's.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tests/sim/support/exchange.hpp"
+#include "tests/sim/vllm/engine.hpp"
+#include "tests/sim/vllm/fault.hpp"
+
+namespace sluice::sim::vllm {
+
+class Run {
+public:
+    Run(http::Exchange& exchange, const Fault& fault) : exchange_(exchange), fault_(fault) {}
+    ~Run();
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+
+    // Faults that strike before anything is generated. False: the reply, if any, was made.
+    bool passes_start();
+
+    void add(Engine& engine, GenerateRequest request);
+    std::size_t size() const noexcept { return choices_.size(); }
+    // Of the last choice, as the engine reports it.
+    std::uint32_t cached_tokens() const;
+
+    using OnStep = std::function<void(std::size_t choice, Step& step)>;
+    // Calls back for every step of every choice until all have ended; false when the client left
+    // or a fault took over.
+    bool drive(const OnStep& on_step);
+
+    // The stream's voice: applies the faults that count events. False when the stream is over.
+    bool event(std::string_view data);
+    // A plain reply: applies the faults that count bytes.
+    void reply(const http::Response& response);
+    bool is_broken() const noexcept { return is_broken_ || exchange_.is_gone(); }
+
+private:
+    struct Choice {
+        Engine* engine = nullptr;
+        std::shared_ptr<Generation> generation;
+        std::uint64_t steps = 0;
+        bool has_ended = false;
+    };
+    void stall();
+    void apply_abort(Choice& c, Step& step);
+    bool strikes_at(std::uint64_t count);
+
+    http::Exchange& exchange_;
+    Fault fault_;
+    std::vector<Choice> choices_;
+    std::uint64_t events_ = 0;
+    bool is_broken_ = false;
+};
+
+// data: <json>, with the empty line.
+std::string sse(std::string_view json);
+inline constexpr std::string_view kDone = "data: [DONE]\n\n";
+
+}  // namespace sluice::sim::vllm

@@ -1,0 +1,43 @@
+// A request inside an engine core.
+//
+// Threads: the engine's lock guards all of it.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tests/sim/vllm/engine.hpp"
+
+namespace sluice::sim::vllm {
+
+class Sequence {
+public:
+    Sequence(GenerateRequest r, Generator g, std::weak_ptr<Generation> to, std::uint64_t at_us)
+        : request(std::move(r)),
+          tokens(request.prompt),
+          generator(std::move(g)),
+          mailbox(std::move(to)),
+          arrived_us(at_us) {}
+
+    GenerateRequest request;
+    std::vector<TokenId> tokens;  // prompt and what was made
+    Generator generator;
+    std::weak_ptr<Generation> mailbox;
+
+    std::vector<BlockId> blocks;
+    std::vector<Digest> hashes;     // of the full blocks of `tokens`
+    std::size_t cached_blocks = 0;  // leading blocks that are findable
+    std::uint32_t computed = 0;     // tokens whose KV is in the blocks
+    bool is_scheduled_once = false;
+    bool is_running = false;
+    bool is_done = false;
+
+    std::uint64_t arrived_us;
+    std::uint64_t scheduled_us = 0;
+    std::uint64_t first_us = 0;
+    std::uint64_t last_us = 0;
+
+    std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(tokens.size()); }
+};
+
+}  // namespace sluice::sim::vllm

@@ -1,0 +1,99 @@
+// The simulated server: its model, its engine cores, and what every endpoint shares.
+//
+// Owns:    engines, publishers, faults, the record of requests.
+// Threads: handle() from connection threads; everything shared has its own lock.
+// Errors:  start() says what cannot be had.
+// Limits:  the record keeps kMaxRecorded requests, kMaxRecordedBody bytes of each body.
+#pragma once
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "tests/sim/support/exchange.hpp"
+#include "tests/sim/vllm/api_error.hpp"
+#include "tests/sim/vllm/engine.hpp"
+#include "tests/sim/vllm/fault.hpp"
+#include "tests/sim/vllm/options.hpp"
+#include "tests/sim/vllm/publisher.hpp"
+#include "tests/sim/vllm/text_model.hpp"
+
+namespace sluice::sim::vllm {
+
+class Service {
+public:
+    static constexpr std::size_t kMaxRecorded = 256;
+    static constexpr std::size_t kMaxRecordedBody = std::size_t{64} << 10U;
+
+    explicit Service(Options options);
+
+    Status start();
+    void handle(http::Request& request, http::Exchange& exchange);
+
+    const Options& options() const noexcept { return options_; }
+    const TextModel& model() const noexcept { return *model_; }
+    const std::vector<std::unique_ptr<Engine>>& engines() const noexcept { return engines_; }
+    const std::vector<std::unique_ptr<Publisher>>& publishers() const noexcept {
+        return publishers_;
+    }
+    FaultBoard& faults() noexcept { return faults_; }
+    std::uint64_t started_s() const noexcept { return started_s_; }
+
+    // The engine core of a request: the rank its header names, else the least loaded one.
+    std::variant<Engine*, ApiError> pick(const http::Request& request) const;
+    // The name to answer under, and the adapter that was asked for.
+    struct Named {
+        std::string name;
+        const Lora* lora = nullptr;
+    };
+    std::variant<Named, ApiError> find_model(const json::Value& body) const;
+
+    // Requests being answered, when load tracking is on.
+    std::atomic<std::int64_t>& load() noexcept { return load_; }
+    bool is_asleep() const noexcept { return is_asleep_; }
+    void set_asleep(bool asleep) noexcept { is_asleep_ = asleep; }
+
+    struct Recorded {
+        std::string method;
+        std::string target;
+        http::Headers headers;
+        std::string body;
+    };
+    std::vector<Recorded> recorded() const;
+    void forget_recorded();
+
+private:
+    // Everything that generates nothing.
+    http::Response reply(const http::Request& request);
+    void record(const http::Request& request);
+    bool is_authorized(const http::Request& request) const;
+
+    const Options options_;
+    std::unique_ptr<TextModel> model_;
+    std::vector<std::unique_ptr<Publisher>> publishers_;  // one a rank, or none
+    std::vector<std::unique_ptr<Engine>> engines_;        // one a rank
+    FaultBoard faults_;
+    std::uint64_t started_s_;
+    std::atomic<std::int64_t> load_{0};
+    std::atomic<bool> is_asleep_{false};
+    mutable std::mutex record_mu_;
+    std::deque<Recorded> record_;  // guarded by record_mu_
+};
+
+// Endpoints, by topic.
+void handle_completions(Service& s, http::Request& request, http::Exchange& exchange);
+void handle_chat(Service& s, http::Request& request, http::Exchange& exchange);
+http::Response handle_models(const Service& s);
+http::Response handle_kv_event_sources(const Service& s);
+http::Response handle_metrics(const Service& s, const http::Request& request);
+http::Response handle_tokenize(const Service& s, const http::Request& request);
+http::Response handle_detokenize(const Service& s, const http::Request& request);
+// Pause, sleep and cache reset: development mode.
+http::Response handle_development(Service& s, const http::Request& request);
+// /sim/...: what the simulator offers beside the engine.
+http::Response handle_control(Service& s, const http::Request& request);
+
+}  // namespace sluice::sim::vllm
