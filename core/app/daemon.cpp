@@ -1,0 +1,232 @@
+#include "core/app/daemon.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "core/base/clock.hpp"
+#include "core/flow/scrape.hpp"
+
+namespace sluice::app {
+
+const char* const kVersion = "0.1.0";
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Each proxied stream takes two descriptors; the hard limit is what the operator allows.
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) {
+        return;
+    }
+    limit.rlim_cur = limit.rlim_max;
+    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        log::warn("descriptor limit cannot be raised", {{"limit", limit.rlim_max}});
+    }
+}
+
+fs::path program_directory() {
+    std::error_code ignored;
+    const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+    return program.parent_path();
+}
+
+}  // namespace
+
+std::vector<std::string> plugin_directories(const Settings& settings) {
+    std::vector<std::string> out;
+    std::error_code ignored;
+    const fs::path beside = program_directory() / ".." / "lib" / "sluice" / "plugins";
+    if (fs::is_directory(beside, ignored)) {
+        out.push_back(fs::canonical(beside, ignored).string());
+    }
+    for (const std::string& dir : plugin::default_plugin_directories()) {
+        out.push_back(dir);
+    }
+    out.insert(out.end(), settings.plugin_dirs.begin(), settings.plugin_dirs.end());
+    return out;
+}
+
+Daemon::Daemon(Settings settings) : settings_(std::move(settings)) {}
+
+Daemon::~Daemon() {
+    stop();
+}
+
+Status Daemon::open_state() {
+    auto opened = state::open_sqlite({.path = settings_.state_file});
+    if (!opened) {
+        return std::move(opened).error().at(settings_.state_file);
+    }
+    store_ = std::move(opened->store);
+    boot_.is_database_found = !opened->created;
+    if (opened->set_aside) {
+        boot_.set_aside = opened->set_aside->path;
+        log::error("database was damaged and is set aside",
+                   {{"path", opened->set_aside->path}, {"reason", opened->set_aside->why}});
+    }
+    return {};
+}
+
+Status Daemon::start_workers() {
+    unsigned count = settings_.workers;
+    if (count == 0) {
+        count = std::max(1U, std::thread::hardware_concurrency());
+    }
+    for (unsigned i = 0; i < count; ++i) {
+        workers_.push_back(std::make_unique<flow::Worker>(i, *shared_));
+        if (Status started = workers_.back()->start(); !started) {
+            return started;
+        }
+    }
+    return {};
+}
+
+void Daemon::start_plugins() {
+    plugin::LoaderOptions options;
+    options.directories = plugin_directories(settings_);
+    registry_ = std::make_unique<plugin::Registry>(options);
+    registry_->scan();
+    for (const plugin::FileReport& file : registry_->reports()) {
+        if (file.state != plugin::FileState::Loaded) {
+            log::warn(
+                "plugin file is not used",
+                {{"path", file.path}, {"state", to_string(file.state)}, {"reason", file.reason}});
+        }
+    }
+}
+
+Status Daemon::start() {
+    raise_descriptor_limit();
+    is_started_ = true;
+    const auto environment = [](std::string_view name) -> std::optional<std::string> {
+        const char* value = std::getenv(std::string(name).c_str());
+        return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+    };
+    auto defaults = rules::Defaults::from(environment, settings_.rule_defaults);
+    if (!defaults) {
+        return std::move(defaults).error();
+    }
+    if (Status opened = open_state(); !opened) {
+        return opened;
+    }
+    start_plugins();
+    shared_ = std::make_unique<flow::Shared>(settings_.tokenizers_dir);
+    if (Status started = start_workers(); !started) {
+        return started;
+    }
+    events_ = std::make_unique<flow::EngineEvents>([this](const std::vector<fleet::Model>& models) {
+        for (const fleet::Model& model : models) {
+            const std::string name = model.is_lora ? model.parent : model.name;
+            // Refused when the queue is full: the first request loads it then.
+            (void)shared_->compute.post([this, name] { (void)shared_->library.find(name); });
+        }
+    });
+    plugin::RuntimeOptions runtime_options;
+    runtime_options.version = kVersion;
+    runtime_ = std::make_unique<plugin::Runtime>(*events_, runtime_options);
+    if (Status started = runtime_->start(); !started) {
+        return started;
+    }
+    prober_ = std::make_unique<fleet::Prober>();
+    if (Status started = prober_->start(); !started) {
+        return started;
+    }
+    conductor_ = std::make_unique<flow::Conductor>(*shared_, workers_, *registry_, *runtime_,
+                                                   *events_, *prober_);
+    book_ = std::make_unique<rules::RuleBook>(*store_, *conductor_, *defaults);
+    if (Status loaded = book_->load(); !loaded) {
+        return loaded;
+    }
+    for (const rules::Dormant& rule : book_->dormant()) {
+        log::error("stored rule is not in force",
+                   {{"rule", rule.id}, {"reason", rule.why.message}});
+    }
+    scrape_source_ =
+        metrics::registry().add_source([shared = shared_.get()](std::vector<metrics::Family>& out) {
+            flow::scrape(*shared->directory.get(), out);
+        });
+    live_ = std::make_unique<Live>(*shared_, *conductor_, *registry_, *book_, boot_);
+    admin::Config config;
+    config.host = settings_.api_host;
+    config.port = settings_.api_port;
+    config.token_file = settings_.api_token_file;
+    config.version = kVersion;
+    api_ = std::make_unique<admin::ApiServer>(config, *book_, *live_);
+    if (Status started = api_->start(); !started) {
+        return started;
+    }
+    log::info("ready", {{"version", kVersion},
+                        {"api", settings_.api_host + ":" + std::to_string(api_->port())},
+                        {"rules", book_->table()->rules().size()},
+                        {"workers", workers_.size()}});
+    return {};
+}
+
+void Daemon::tick() {
+    conductor_->tick();
+}
+
+void Daemon::reload(const Settings& next) {
+    log::set_level(next.log_level);
+    settings_.log_level = next.log_level;
+    shared_->library.clear();
+    log::info("configuration reloaded", {{"log_level", log::to_string(next.log_level)}});
+}
+
+void Daemon::stop() {
+    if (!is_started_) {
+        return;
+    }
+    is_started_ = false;
+    if (live_) {
+        live_->drain();
+    }
+    for (const auto& worker : workers_) {
+        worker->drain();
+    }
+    const std::uint64_t deadline =
+        now_us() + std::uint64_t{settings_.drain_timeout_sec} * 1'000'000U;
+    const auto is_busy = [&] {
+        return std::any_of(workers_.begin(), workers_.end(),
+                           [](const auto& worker) { return worker->counts().exchanges > 0; });
+    };
+    while (now_us() < deadline && is_busy()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    if (api_) {
+        api_->stop();
+    }
+    if (scrape_source_ != 0) {
+        metrics::registry().remove_source(scrape_source_);
+    }
+    // Requests end before what they use: workers, then rules with their plugins, then the threads
+    // plugins run on.
+    for (const auto& worker : workers_) {
+        worker->stop();
+    }
+    api_.reset();
+    live_.reset();
+    book_.reset();
+    conductor_.reset();
+    if (prober_) {
+        prober_->stop();
+    }
+    if (runtime_) {
+        runtime_->stop();
+    }
+    runtime_.reset();
+    events_.reset();
+    workers_.clear();
+    shared_.reset();
+    prober_.reset();
+    store_.reset();
+    log::info("stopped");
+}
+
+}  // namespace sluice::app
