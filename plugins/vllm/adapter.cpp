@@ -140,8 +140,8 @@ sluice_status Adapter::hash_blocks(const sluice_hash_input& in, std::span<std::u
                  std::string(view(in.salt))};
     const std::size_t blocks = std::min<std::size_t>(in.num_tokens / in.block_tokens, out.size());
     const auto keys = text_keys(form, who, blocks);
-    const auto chain =
-        hash_chain(rule, *parent, {in.tokens, blocks * in.block_tokens}, in.block_tokens, keys);
+    const auto chain = hash_chain(rule, *parent, std::span(in.tokens, blocks * in.block_tokens),
+                                  in.block_tokens, keys);
     if (chain.size() != blocks) {
         throw Failure(SLUICE_E_LIMIT, "a block is too long to hash");
     }

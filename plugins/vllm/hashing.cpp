@@ -85,8 +85,9 @@ void put(Pickle& to, const ExtraKey& key, bool is_tag = false) {
     }
 }
 
-std::string cbor_block(const HashRule& rule, const Digest& parent,
-                       std::span<const std::uint32_t> tokens, const BlockKeys& keys) {
+template <class Token>
+std::string cbor_block(const HashRule& rule, const Digest& parent, std::span<const Token> tokens,
+                       const BlockKeys& keys) {
     Cbor out;
     out.array(3);
     if (rule.integer_parent) {
@@ -95,7 +96,7 @@ std::string cbor_block(const HashRule& rule, const Digest& parent,
         out.bytes(parent.bytes);
     }
     out.array(tokens.size());
-    for (std::uint32_t token : tokens) {
+    for (Token token : tokens) {
         out.unsigned_integer(token);
     }
     if (keys.empty()) {
@@ -109,9 +110,9 @@ std::string cbor_block(const HashRule& rule, const Digest& parent,
     return out.take();
 }
 
+template <class Token>
 std::optional<std::string> pickle_block(const HashRule& rule, const Digest& parent,
-                                        std::span<const std::uint32_t> tokens,
-                                        const BlockKeys& keys) {
+                                        std::span<const Token> tokens, const BlockKeys& keys) {
     Pickle out;
     if (rule.integer_parent) {
         out.big_integer(parent.bytes);
@@ -119,7 +120,7 @@ std::optional<std::string> pickle_block(const HashRule& rule, const Digest& pare
         out.bytes(parent.bytes);
     }
     out.open_tuple(tokens.size());
-    for (std::uint32_t token : tokens) {
+    for (Token token : tokens) {
         out.unsigned_integer(token);
     }
     out.close_tuple(tokens.size());
@@ -134,6 +135,33 @@ std::optional<std::string> pickle_block(const HashRule& rule, const Digest& pare
     }
     out.close_tuple(3);
     return out.finish();
+}
+
+template <class Token>
+std::vector<Digest> chain(const HashRule& rule, const Digest& parent, std::span<const Token> tokens,
+                          std::uint32_t block_tokens, std::span<const BlockKeys> keys) {
+    static const BlockKeys kNone;
+    std::vector<Digest> out;
+    if (block_tokens == 0) {
+        return out;
+    }
+    Digest last = parent;
+    for (std::size_t i = 0; (i + 1) * block_tokens <= tokens.size(); ++i) {
+        const auto block = tokens.subspan(i * block_tokens, block_tokens);
+        const BlockKeys& extra = i < keys.size() ? keys[i] : kNone;
+        std::optional<Digest> digest;
+        if (!is_pickled(rule.algorithm)) {
+            digest = hash(rule.algorithm, cbor_block(rule, last, block, extra));
+        } else if (const auto preimage = pickle_block(rule, last, block, extra)) {
+            digest = hash(rule.algorithm, *preimage);
+        }
+        if (!digest) {
+            return {};
+        }
+        out.push_back(*digest);
+        last = std::move(*digest);
+    }
+    return out;
 }
 
 ExtraKey text_key(std::string_view text) {
@@ -196,28 +224,13 @@ std::optional<Digest> none_hash(const HashRule& rule, const std::optional<std::s
 std::vector<Digest> hash_chain(const HashRule& rule, const Digest& parent,
                                std::span<const std::uint32_t> tokens, std::uint32_t block_tokens,
                                std::span<const BlockKeys> keys) {
-    static const BlockKeys kNone;
-    std::vector<Digest> out;
-    if (block_tokens == 0) {
-        return out;
-    }
-    Digest last = parent;
-    for (std::size_t i = 0; (i + 1) * block_tokens <= tokens.size(); ++i) {
-        const auto block = tokens.subspan(i * block_tokens, block_tokens);
-        const BlockKeys& extra = i < keys.size() ? keys[i] : kNone;
-        std::optional<Digest> digest;
-        if (!is_pickled(rule.algorithm)) {
-            digest = hash(rule.algorithm, cbor_block(rule, last, block, extra));
-        } else if (const auto preimage = pickle_block(rule, last, block, extra)) {
-            digest = hash(rule.algorithm, *preimage);
-        }
-        if (!digest) {
-            return {};
-        }
-        out.push_back(*digest);
-        last = std::move(*digest);
-    }
-    return out;
+    return chain(rule, parent, tokens, block_tokens, keys);
+}
+
+std::vector<Digest> hash_chain(const HashRule& rule, const Digest& parent,
+                               std::span<const std::uint64_t> tokens, std::uint32_t block_tokens,
+                               std::span<const BlockKeys> keys) {
+    return chain(rule, parent, tokens, block_tokens, keys);
 }
 
 std::vector<BlockKeys> text_keys(KeyForm form, const Identity& who, std::size_t blocks) {

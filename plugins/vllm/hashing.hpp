@@ -44,9 +44,13 @@ struct HashRule {
 // The root of every chain. `seed` empty: PYTHONHASHSEED is not set.
 std::optional<Digest> none_hash(const HashRule& rule, const std::optional<std::string>& seed);
 
-// One digest per full block. `keys` empty, or one entry per block (an empty entry = nil).
+// One digest per full block. `keys` empty, or one entry per block (an empty entry = nil). Ids are
+// 32 bits wide in events; the wider form exists because the engine hashes any integer.
 std::vector<Digest> hash_chain(const HashRule& rule, const Digest& parent,
                                std::span<const std::uint32_t> tokens, std::uint32_t block_tokens,
+                               std::span<const BlockKeys> keys);
+std::vector<Digest> hash_chain(const HashRule& rule, const Digest& parent,
+                               std::span<const std::uint64_t> tokens, std::uint32_t block_tokens,
                                std::span<const BlockKeys> keys);
 
 // The extra keys of a plain text prompt, as hashed: bare up to 0.30, tagged from 0.31.

@@ -26,7 +26,7 @@ struct Finding {
     Kind kind = Kind::Refused;
     std::string code;     // stable snake_case
     std::string field;    // as the operator spells it: "breaker.failures"
-    std::string message;  // for people
+    std::string text;     // for people
     std::string allowed;  // "0..65535", "off, hard"; may be empty
 };
 

@@ -65,7 +65,7 @@ public:
             std::vector<Finding> findings;
             check_value(*node, *default_value, "default", findings);
             if (!findings.empty()) {
-                fail(path, findings.front().message);
+                fail(path, findings.front().text);
             }
             write_value(node.get(), *default_value, Style::Complete, node->default_json);
         }
