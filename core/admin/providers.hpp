@@ -75,9 +75,9 @@ class Providers {
 public:
     virtual ~Providers() = default;
     virtual Readiness ready() = 0;
-    // A JSON array or object.
+    // JSON; the interface shows it as the value of "plugins".
     virtual std::string plugins_json() = 0;
-    // A JSON array of receipts, newest first.
+    // A JSON array of receipts, newest first; shown as the value of "flows".
     virtual std::string flows_json(const FlowFilter& filter) = 0;
     // `{rule|listener, headers, body}` in, a receipt out; nothing is sent anywhere.
     virtual Result<std::string> explain(std::string_view json) = 0;

@@ -104,6 +104,17 @@ std::optional<std::string> canonical_ip(std::string_view text) {
     return std::string(out.data());
 }
 
+std::optional<std::string> ipv6_network(const std::string& text) {
+    std::array<unsigned char, 16> bytes{};
+    if (to_bytes(text, bytes) != 16) {
+        return std::nullopt;
+    }
+    std::fill(bytes.begin() + 8, bytes.end(), static_cast<unsigned char>(0));
+    std::array<char, INET6_ADDRSTRLEN> out{};
+    inet_ntop(AF_INET6, bytes.data(), out.data(), out.size());
+    return std::string(out.data());
+}
+
 bool is_multicast(const std::string& canonical) {
     std::array<unsigned char, 16> bytes{};
     return to_bytes(canonical, bytes) == 4 ? bytes[0] >= 0xE0 : bytes[0] == 0xFF;

@@ -15,6 +15,8 @@ namespace sluice::rules {
 
 // The shortest text of a numeric IPv4 or IPv6 address; empty when it is none.
 std::optional<std::string> canonical_ip(std::string_view text);
+// "fd00:1:2:3::" of "fd00:1:2:3::7": the /64 an IPv6 address is in; empty for anything else.
+std::optional<std::string> ipv6_network(const std::string& text);
 bool is_multicast(const std::string& canonical);
 bool is_unspecified(const std::string& canonical);
 // IPv4 before IPv6, then by value: the order in which new endpoints are numbered.

@@ -1,0 +1,129 @@
+#include "core/admin/guarded_socket.hpp"
+
+#include <Poco/Exception.h>
+#include <Poco/Net/NetException.h>
+#include <Poco/Net/ServerSocketImpl.h>
+#include <Poco/Net/StreamSocketImpl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "core/base/clock.hpp"
+
+namespace sluice::admin {
+namespace {
+
+class GuardedConnection final : public Poco::Net::StreamSocketImpl {
+public:
+    GuardedConnection(poco_socket_t fd, std::shared_ptr<Connections> connections,
+                      SocketLimits limits)
+        : StreamSocketImpl(fd),
+          connections_(std::move(connections)),
+          limits_(limits),
+          receive_by_us_(now_us() + limits.request_us) {
+        connections_->add(fd);
+    }
+
+    int receiveBytes(void* buffer, int length, int flags) override {
+        wait(receive_by_us_, SELECT_READ);
+        return StreamSocketImpl::receiveBytes(buffer, length, flags);
+    }
+
+    int sendBytes(const void* buffer, int length, int flags) override {
+        if (send_by_us_ == 0) {
+            send_by_us_ = now_us() + limits_.request_us;
+        }
+        const char* at = static_cast<const char*>(buffer);
+        int left = length;
+        while (left > 0) {
+            wait(send_by_us_, SELECT_WRITE);
+            // Never blocks: what does not fit waits above, under the deadline.
+            const int sent = SocketImpl::sendBytes(at, left, flags | MSG_DONTWAIT | MSG_NOSIGNAL);
+            at += sent;
+            left -= sent;
+        }
+        return length;
+    }
+
+    void close() override {
+        if (initialized()) {
+            connections_->remove(sockfd());
+        }
+        StreamSocketImpl::close();
+    }
+
+protected:
+    ~GuardedConnection() override {
+        if (initialized()) {
+            connections_->remove(sockfd());
+        }
+    }
+
+private:
+    void wait(std::uint64_t by_us, int mode) {
+        const std::uint64_t now = now_us();
+        const std::uint64_t left = by_us > now ? std::min(by_us - now, limits_.pause_us) : 0;
+        if (left == 0 || !poll(Poco::Timespan(static_cast<Poco::Timespan::TimeDiff>(left)), mode)) {
+            throw Poco::TimeoutException();
+        }
+    }
+
+    const std::shared_ptr<Connections> connections_;
+    const SocketLimits limits_;
+    const std::uint64_t receive_by_us_;
+    std::uint64_t send_by_us_ = 0;
+};
+
+class GuardedListener final : public Poco::Net::ServerSocketImpl {
+public:
+    GuardedListener(std::shared_ptr<Connections> connections, SocketLimits limits)
+        : connections_(std::move(connections)), limits_(limits) {}
+
+    Poco::Net::SocketImpl* acceptConnection(Poco::Net::SocketAddress& client) override {
+        sockaddr_storage address{};
+        socklen_t size = sizeof address;
+        int fd = -1;
+        do {
+            fd = ::accept4(sockfd(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC);
+        } while (fd < 0 && errno == EINTR);
+        if (fd < 0) {
+            error();  // throws what Poco's loop expects
+        }
+        client = Poco::Net::SocketAddress(reinterpret_cast<const sockaddr*>(&address), size);
+        return new GuardedConnection(fd, connections_, limits_);  // Poco counts references
+    }
+
+private:
+    const std::shared_ptr<Connections> connections_;
+    const SocketLimits limits_;
+};
+
+}  // namespace
+
+void Connections::add(int fd) {
+    const std::lock_guard lock(mu_);
+    fds_.insert(fd);
+}
+
+void Connections::remove(int fd) {
+    const std::lock_guard lock(mu_);
+    fds_.erase(fd);
+}
+
+void Connections::shut_down_all() {
+    const std::lock_guard lock(mu_);
+    for (const int fd : fds_) {
+        ::shutdown(fd, SHUT_RDWR);
+    }
+}
+
+std::size_t Connections::size() const {
+    const std::lock_guard lock(mu_);
+    return fds_.size();
+}
+
+GuardedServerSocket::GuardedServerSocket(std::shared_ptr<Connections> connections,
+                                         SocketLimits limits)
+    : ServerSocket(new GuardedListener(std::move(connections), limits), true) {}
+
+}  // namespace sluice::admin

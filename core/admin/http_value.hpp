@@ -1,0 +1,55 @@
+// A management request and its answer as values, so that routes need no socket.
+//
+// Threads: any (values).
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/rules/json_value.hpp"
+#include "core/rules/refusal.hpp"
+
+namespace sluice::admin {
+
+enum class Role { Viewer, Admin };
+
+struct Request {
+    std::string method;
+    std::string path;   // still escaped, without query
+    std::string query;  // still escaped, without '?'
+    std::string authorization;
+    std::string origin;   // what a browser says about the page that asks
+    std::string address;  // of the client, without port
+    std::string body;
+
+    // Filled on the way to the handler.
+    std::map<std::string, std::string, std::less<>> params;  // of the path and of the query
+    std::string actor = "local";                             // token name
+
+    // Empty when it is absent.
+    const std::string& param(std::string_view name) const;
+    bool has(std::string_view name) const { return params.find(name) != params.end(); }
+};
+
+struct Response {
+    int status = 200;
+    std::string body;
+    std::string content_type = "application/json";
+    std::vector<std::pair<std::string, std::string>> headers;
+};
+
+Response json_response(const rules::Json& body, int status = 200);
+Response success();  // {"result":"Success"}
+Response refusal_response(const rules::Refusal& refusal);
+Response error_response(const Error& error);
+
+// %41 and, in a query, '+'. Empty for a broken escape or NUL.
+std::optional<std::string> unescape(std::string_view text, bool plus_is_space);
+// name=value pairs; a Refusal for a broken escape or a name given twice.
+std::optional<rules::Refusal> parse_query(std::string_view query,
+                                          std::map<std::string, std::string, std::less<>>& out);
+
+}  // namespace sluice::admin
