@@ -17,7 +17,6 @@
 // Source:  crate tokenizers 0.22.2; tests/vectors/tokens/*.jsonl.
 #pragma once
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -27,10 +26,9 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/tokens/token_id.hpp"
 
 namespace sluice::tokens {
-
-using TokenId = std::uint32_t;
 
 // What one encode() found; counters are added to, not reset.
 struct EncodeStats {

@@ -1,0 +1,182 @@
+#include "core/tokens/char_starts.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/tokens/unicode.hpp"
+
+namespace sluice::tokens {
+namespace {
+
+unsigned char byte_of(char c) noexcept {
+    return static_cast<unsigned char>(c);
+}
+
+// One character in its only valid form: tokens hold any bytes, overlong forms among them.
+bool is_one_character(std::string_view text) {
+    if (text.empty() || unicode::is_continuation(text[0]) ||
+        text.size() != unicode::length_of(byte_of(text[0])) ||
+        !std::all_of(text.begin() + 1, text.end(), unicode::is_continuation)) {
+        return false;
+    }
+    const char32_t c = unicode::decode(text.data()).value;
+    std::string again;
+    if (c < 0x110000) {
+        unicode::append(c, again);
+    }
+    return again == text;
+}
+
+// Bytes that, side by side in valid UTF-8, are of one character.
+bool is_within_character(std::string_view text) noexcept {
+    const bool has_lead = !unicode::is_continuation(text[0]);
+    return std::all_of(text.begin() + (has_lead ? 1 : 0), text.end(), unicode::is_continuation) &&
+           (!has_lead || text.size() <= unicode::length_of(byte_of(text[0])));
+}
+
+// A merge of a part of a character with what is beside it.
+struct Crossing {
+    std::uint32_t rank;
+    unsigned char neighbour;
+};
+using Crossings = std::unordered_map<TokenId, std::vector<Crossing>>;
+
+// One character's bytes merged alone.
+struct Alone {
+    TokenId id = kNoToken;  // kNoToken if more than one token is left
+    std::uint32_t highest_rank = 0;
+    std::vector<TokenId> firsts;  // every part that was first before the character was whole
+    std::vector<TokenId> lasts;
+};
+
+Alone merge_alone(std::string_view text, const std::vector<TokenId>& id_of_byte,
+                  const MergeTable& merges) {
+    Alone out;
+    std::vector<TokenId> parts;
+    for (const char c : text) {
+        parts.push_back(id_of_byte[byte_of(c)]);
+        if (parts.back() == kNoToken) {
+            return out;
+        }
+    }
+    while (parts.size() > 1) {
+        out.firsts.push_back(parts.front());
+        out.lasts.push_back(parts.back());
+        Merge best;
+        std::size_t where = 0;
+        for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+            const Merge merge = merges.find(parts[i], parts[i + 1]);
+            if (merge.rank < best.rank) {
+                best = merge;
+                where = i;
+            }
+        }
+        if (best.rank == kNoRank) {
+            return out;
+        }
+        out.highest_rank = std::max(out.highest_rank, best.rank);
+        parts[where] = best.joined;
+        parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(where) + 1);
+    }
+    out.id = parts.front();
+    return out;
+}
+
+std::bitset<256> neighbours_up_to(const std::vector<TokenId>& parts, const Crossings& crossings,
+                                  std::uint32_t rank) {
+    std::bitset<256> set;
+    for (const TokenId part : parts) {
+        if (const auto found = crossings.find(part); found != crossings.end()) {
+            for (const Crossing& crossing : found->second) {
+                if (crossing.rank <= rank) {
+                    set.set(crossing.neighbour);
+                }
+            }
+        }
+    }
+    return set;
+}
+
+}  // namespace
+
+CharStarts::CharStarts() : pages_(1), sets_(1) {}
+
+CharStarts::Start& CharStarts::at(char32_t c) {
+    std::uint16_t& page = page_of_[c >> 8U];
+    if (page == 0) {
+        page = static_cast<std::uint16_t>(pages_.size());
+        pages_.emplace_back();
+    }
+    return pages_[page][c & 0xFFU];
+}
+
+std::uint16_t CharStarts::intern(const ByteSet& set) {
+    const auto found = std::find(sets_.begin(), sets_.end(), set);
+    if (found != sets_.end()) {
+        return static_cast<std::uint16_t>(found - sets_.begin());
+    }
+    sets_.push_back(set);
+    return static_cast<std::uint16_t>(sets_.size() - 1);
+}
+
+CharStarts CharStarts::for_bytes(const Vocabulary& bytes, const std::vector<TokenId>& id_of_byte,
+                                 const MergeTable& merges,
+                                 const std::vector<std::array<TokenId, 2>>& merge_list) {
+    Crossings from_left;   // by the part that starts a character: what it merges with before it
+    Crossings from_right;  // by the part that ends one
+    std::vector<std::uint32_t> first_use(bytes.id_end(), kNoRank);
+    for (std::uint32_t rank = 0; rank < merge_list.size(); ++rank) {
+        const auto [left, right] = merge_list[rank];
+        const std::string_view x = bytes.at(left);
+        const std::string_view y = bytes.at(right);
+        if (x.empty() || y.empty()) {
+            continue;
+        }
+        first_use[left] = std::min(first_use[left], rank);
+        first_use[right] = std::min(first_use[right], rank);
+        const bool starts_part = !unicode::is_continuation(y[0]) && is_within_character(y) &&
+                                 y.size() < unicode::length_of(byte_of(y[0]));
+        const bool ends_part = unicode::is_continuation(x[0]) && is_within_character(x);
+        if (starts_part) {
+            from_left[right].push_back({rank, byte_of(x.back())});
+        }
+        // A continuation byte after it would be of the same character.
+        if (ends_part && !unicode::is_continuation(y[0])) {
+            from_right[left].push_back({rank, byte_of(y.front())});
+        }
+    }
+    CharStarts out;
+    for (TokenId id = 0; id < bytes.id_end(); ++id) {
+        const std::string_view text = bytes.at(id);
+        if (text.size() < 2 || text.size() > 4 || !is_one_character(text)) {
+            continue;
+        }
+        const char32_t c = unicode::decode(text.data()).value;
+        const Alone alone = merge_alone(text, id_of_byte, merges);
+        if (alone.id != id || first_use[id] <= alone.highest_rank) {
+            continue;
+        }
+        const ByteSet left = neighbours_up_to(alone.firsts, from_left, alone.highest_rank);
+        const ByteSet right = neighbours_up_to(alone.lasts, from_right, alone.highest_rank);
+        if (out.sets_.size() > 0xFFF0) {
+            break;  // the rest start as bytes, which is always right
+        }
+        out.at(c) = {id, out.intern(left), out.intern(right)};
+    }
+    return out;
+}
+
+CharStarts CharStarts::for_characters(const Vocabulary& vocabulary) {
+    CharStarts out;
+    for (TokenId id = 0; id < vocabulary.id_end(); ++id) {
+        const std::string_view text = vocabulary.at(id);
+        if (!text.empty() && is_one_character(text)) {
+            out.at(unicode::decode(text.data()).value) = {id, 0, 0};
+        }
+    }
+    return out;
+}
+
+}  // namespace sluice::tokens

@@ -1,0 +1,194 @@
+#include "core/tokens/word_cache.hpp"
+
+#include <sys/mman.h>
+#include <xxhash.h>
+
+#include <cstdlib>
+#include <new>
+
+namespace sluice::tokens {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+
+// Zeroed entries, on huge pages if the system gives some: the table is read all over.
+template <class T>
+T* allocate(std::size_t count) {
+    const std::size_t bytes = (count * sizeof(T) + kHugePage - 1) / kHugePage * kHugePage;
+    void* const raw = std::aligned_alloc(kHugePage, bytes);
+    if (raw == nullptr) {
+        throw std::bad_alloc();
+    }
+    (void)madvise(raw, bytes, MADV_HUGEPAGE);  // a wish only
+    T* const entries = static_cast<T*>(raw);
+    for (std::size_t i = 0; i < count; ++i) {
+        new (entries + i) T{};
+    }
+    return entries;
+}
+
+std::size_t whole_power(std::size_t entries) noexcept {
+    return entries < 2 ? 0 : std::bit_floor(entries);
+}
+
+std::uint64_t state_of(std::uint64_t version, std::size_t length, std::size_t count) noexcept {
+    return (version & 0xFFFFFFFFU) | std::uint64_t{length} << 32U | std::uint64_t{count} << 40U;
+}
+std::size_t length_of(std::uint64_t state) noexcept {
+    return state >> 32U & 0xFFU;
+}
+std::size_t count_of(std::uint64_t state) noexcept {
+    return state >> 40U & 0xFFU;
+}
+bool is_being_written(std::uint64_t state) noexcept {
+    return (state & 1U) != 0;
+}
+
+// Takes the entry for writing; false if somebody has it. Stores that follow are releases, so who
+// reads one of them also reads an odd (or later) version.
+bool claim(std::atomic<std::uint64_t>& state, std::uint64_t& seen) noexcept {
+    seen = state.load(std::memory_order_relaxed);
+    return !is_being_written(seen) &&
+           state.compare_exchange_strong(seen, seen | 1U, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+}
+
+std::uint64_t large_hash(std::string_view word) noexcept {
+    return XXH3_64bits(word.data(), word.size());
+}
+
+std::uint64_t eight_at(std::string_view word, std::size_t at) noexcept {
+    std::uint64_t value = 0;
+    std::memcpy(&value, word.data() + at, std::min<std::size_t>(8, word.size() - at));
+    return value;
+}
+
+}  // namespace
+
+void WordCache::Free::operator()(void* p) const noexcept {
+    std::free(p);
+}
+
+// Half of the room each.
+WordCache::WordCache(std::size_t bytes)
+    : small_count_(whole_power(bytes / 2 / sizeof(Small))),
+      large_count_(whole_power(bytes / 2 / sizeof(Large))) {
+    if (small_count_ != 0) {
+        small_.reset(allocate<Small>(small_count_));
+    }
+    if (large_count_ != 0) {
+        large_.reset(allocate<Large>(large_count_));
+    }
+}
+
+WordCache::~WordCache() = default;
+
+std::size_t WordCache::find(const SmallKey& key, TokenId* out) const noexcept {
+    if (small_count_ == 0) {
+        return 0;
+    }
+    const Small* const bucket = small_.get() + (hash_of(key) & (small_count_ - 2));
+    for (const Small* entry = bucket; entry != bucket + 2; ++entry) {
+        const std::uint64_t state = entry->state.load(std::memory_order_acquire);
+        const std::uint64_t low = entry->low.load(std::memory_order_acquire);
+        const std::uint64_t high = entry->high.load(std::memory_order_acquire);
+        const std::uint64_t ids = entry->ids.load(std::memory_order_acquire);
+        if (low == key.low && high == key.high && length_of(state) == key.length &&
+            !is_being_written(state) && entry->state.load(std::memory_order_relaxed) == state) {
+            out[0] = static_cast<TokenId>(ids) & kMaxSmallId;
+            out[1] = static_cast<TokenId>(ids >> 21U) & kMaxSmallId;
+            out[2] = static_cast<TokenId>(ids >> 42U) & kMaxSmallId;
+            return count_of(state);
+        }
+    }
+    return 0;
+}
+
+void WordCache::put(const SmallKey& key, const TokenId* ids, std::size_t count) noexcept {
+    if (small_count_ == 0 || count == 0 || count > kSmallIds || key.length == 0) {
+        return;
+    }
+    std::uint64_t packed = 0;
+    for (std::size_t i = count; i-- != 0;) {
+        if (ids[i] > kMaxSmallId) {
+            return;
+        }
+        packed = packed << 21U | ids[i];
+    }
+    const std::uint64_t hash = hash_of(key);
+    Small* const bucket = small_.get() + (hash & (small_count_ - 2));
+    // The free place, or one of the two by the versions' parity: each is written about as often.
+    const std::uint64_t first = bucket[0].state.load(std::memory_order_relaxed);
+    const std::uint64_t second = bucket[1].state.load(std::memory_order_relaxed);
+    Small& entry = length_of(first) != 0 && (first & 0xFFFFFFFFU) > (second & 0xFFFFFFFFU)
+                       ? bucket[1]
+                       : bucket[0];
+    std::uint64_t seen = 0;
+    if (!claim(entry.state, seen)) {
+        return;
+    }
+    entry.low.store(key.low, std::memory_order_release);
+    entry.high.store(key.high, std::memory_order_release);
+    entry.ids.store(packed, std::memory_order_release);
+    entry.state.store(state_of(seen + 2, key.length, count), std::memory_order_release);
+}
+
+std::size_t WordCache::find(std::string_view word, TokenId* out) const noexcept {
+    if (large_count_ == 0 || word.empty() || word.size() > kLargeBytes) {
+        return 0;
+    }
+    const Large& entry = large_[large_hash(word) & (large_count_ - 1)];
+    const std::uint64_t state = entry.state.load(std::memory_order_acquire);
+    if (length_of(state) != word.size() || is_being_written(state)) {
+        return 0;
+    }
+    for (std::size_t i = 0; i * 8 < word.size(); ++i) {
+        if (entry.text[i].load(std::memory_order_acquire) != eight_at(word, i * 8)) {
+            return 0;
+        }
+    }
+    const std::size_t count = count_of(state);
+    for (std::size_t i = 0; i * 2 < count; ++i) {
+        const std::uint64_t two = entry.ids[i].load(std::memory_order_acquire);
+        out[2 * i] = static_cast<TokenId>(two);
+        out[2 * i + 1] = static_cast<TokenId>(two >> 32U);
+    }
+    return entry.state.load(std::memory_order_relaxed) == state ? count : 0;
+}
+
+void WordCache::put(std::string_view word, const TokenId* ids, std::size_t count) noexcept {
+    if (large_count_ == 0 || count == 0 || count > kLargeIds || word.empty() ||
+        word.size() > kLargeBytes) {
+        return;
+    }
+    Large& entry = large_[large_hash(word) & (large_count_ - 1)];
+    std::uint64_t seen = 0;
+    if (!claim(entry.state, seen)) {
+        return;
+    }
+    for (std::size_t i = 0; i * 8 < word.size(); ++i) {
+        entry.text[i].store(eight_at(word, i * 8), std::memory_order_release);
+    }
+    for (std::size_t i = 0; i * 2 < count; ++i) {
+        const std::uint64_t second = 2 * i + 1 < count ? ids[2 * i + 1] : 0;
+        entry.ids[i].store(ids[2 * i] | second << 32U, std::memory_order_release);
+    }
+    entry.state.store(state_of(seen + 2, word.size(), count), std::memory_order_release);
+}
+
+std::size_t WordCache::bytes() const noexcept {
+    return small_count_ * sizeof(Small) + large_count_ * sizeof(Large);
+}
+
+std::size_t WordCache::entries() const noexcept {
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < small_count_; ++i) {
+        n += length_of(small_[i].state.load(std::memory_order_relaxed)) != 0 ? 1 : 0;
+    }
+    for (std::size_t i = 0; i < large_count_; ++i) {
+        n += length_of(large_[i].state.load(std::memory_order_relaxed)) != 0 ? 1 : 0;
+    }
+    return n;
+}
+
+}  // namespace sluice::tokens
