@@ -189,7 +189,7 @@ public:
     static std::uint64_t hash(const Path& p, std::size_t n, std::uint64_t variant) {
         std::uint64_t h =
             variant + (p.lora.empty() ? 0 : 1'000'000) + (p.salt.empty() ? 0 : 2'000'000);
-        for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t i = 0; i < std::min(n, p.blocks.size()); ++i) {
             h = h * 4 + 10 * p.blocks[i] + 7;
         }
         return h;
