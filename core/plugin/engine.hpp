@@ -39,6 +39,7 @@ struct EndpointInfo {
     std::string address;        // "10.0.0.7" or "[fd00::7]"
     std::string name;           // "10.0.0.7:8000"
     std::string fields = "{}";  // JSON, checked by the plugin's endpoint schema
+    std::string authorization;  // sent with the adapter's calls to it; empty = none
     std::uint32_t num_dp_ranks = 1;
     std::uint32_t weight = 1;
 };
@@ -97,7 +98,6 @@ public:
     // [control]
     static Result<std::shared_ptr<EngineInstance>> create(Runtime& runtime, PluginPtr plugin,
                                                           InstanceSpec spec);
-    ~EngineInstance() override;
 
     const EngineInfo& info() const noexcept { return info_; }
     bool can(std::uint32_t caps) const noexcept { return (info_.caps & caps) == caps; }
@@ -122,13 +122,16 @@ public:
                                     std::span<std::uint64_t> out) const;
 
     // [event] For the attachment book.
-    sluice_status attach_now(const sluice_endpoint& endpoint, std::uint32_t watch,
+    sluice_status attach_now(const AttachmentRecord& record, std::uint32_t watch,
                              sluice_attachment** out, sluice_error* err) const noexcept;
-    void detach_now(std::uint64_t endpoint, sluice_attachment* at) const noexcept;
+    void detach_now(const AttachmentRecord& record, sluice_attachment* at) const noexcept;
 
 private:
     using Instance::Instance;
-    const sluice_engine& engine() const noexcept;
+    const sluice_engine& engine() const noexcept {
+        return *static_cast<const sluice_engine*>(table_);
+    }
+    Status read_info();
 
     EngineInfo info_;
 };

@@ -30,12 +30,16 @@ public:
     void stop();
 
     bool is_current() const noexcept;
+    bool is_running() const;
     // Runs fn there, FIFO per posting thread. False when the thread does not run.
     bool post(std::function<void()> fn);
     // Runs fn there and waits; inline when called on the thread or when it does not run. Timeout:
     // fn may still run later, so it owns what it touches.
     Status run(std::function<void()> fn,
                std::chrono::milliseconds limit = std::chrono::seconds(10));
+
+    // Runs fn there without waiting; at once when the thread does not run (any more).
+    void post_or_run(std::function<void()> fn);
 
     // Valid between start() and stop(); used on the thread only.
     net::Loop& loop() noexcept;

@@ -39,8 +39,6 @@ public:
     Instance& operator=(const Instance&) = delete;
 
     Status activate();
-    // Idempotent. Called by the destructor when it was not called before.
-    virtual void deactivate();
 
     const PluginPtr& plugin() const noexcept { return plugin_; }
     const std::string& name() const noexcept;
@@ -61,8 +59,13 @@ protected:
     // Calls the plugin's create() and looks up `extension_id`; the table's size must reach
     // `min_table_size`.
     Status create(const char* extension_id, std::size_t min_table_size);
-    // [any] Sees a status returned by the plugin: counts E_INTERNAL towards a fault.
-    void judge(sluice_status status, const sluice_error* err) const noexcept;
+    // [any] Sees a status returned by the plugin: counts E_INTERNAL towards a fault. Returns it, or
+    // E_INTERNAL in the place of a status nobody knows.
+    sluice_status judge(sluice_status status, const sluice_error* err) const noexcept;
+    // [request] Runs plugin code when the instance is active, E_STATE otherwise; one call in 64 is
+    // timed.
+    template <class F>
+    sluice_status request_call(std::size_t bytes, sluice_error* err, const F& f) const noexcept;
 
     Runtime& runtime_;
     const PluginPtr plugin_;
@@ -71,11 +74,16 @@ protected:
     const void* table_ = nullptr;
 
 private:
-    InstanceSpec spec_;
+    void deactivate();
+
+    const InstanceSpec spec_;
     bool was_activated_ = false;
 };
 
-// The status as an Error, with the plugin's text when it gave one.
-Error to_error(sluice_status status, const sluice_error& err);
+// Deletes an instance on the control queue, whatever thread drops the last reference to it.
+struct InstanceDeleter {
+    Runtime* runtime;
+    void operator()(Instance* instance) const;
+};
 
 }  // namespace sluice::plugin

@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "core/base/result.hpp"
 #include "core/plugin/engine_sink.hpp"
@@ -20,6 +22,7 @@ namespace sluice::plugin {
 
 class AttachmentBook;
 class ControlQueue;
+class HostContext;
 class HttpCaller;
 class ZmqThread;
 
@@ -44,6 +47,8 @@ public:
 
     Status start();
     void stop();
+    // [control] Waits until what was dropped before this call is detached and destroyed.
+    void settle();
 
     const RuntimeOptions& options() const noexcept { return options_; }
     EngineSink& sink() noexcept { return sink_; }
@@ -52,6 +57,8 @@ public:
     HttpCaller& http() noexcept { return *http_; }
     ControlQueue& control() noexcept { return *control_; }
     AttachmentBook& attachments() noexcept { return *attachments_; }
+    // An instance's context, closed by stop() if it is still there.
+    void remember(const std::shared_ptr<HostContext>& context);
 
 private:
     EngineSink& sink_;
@@ -61,6 +68,8 @@ private:
     std::unique_ptr<HttpCaller> http_;
     std::unique_ptr<ControlQueue> control_;
     std::unique_ptr<AttachmentBook> attachments_;
+    std::mutex mu_;
+    std::vector<std::weak_ptr<HostContext>> contexts_;  // guarded by mu_
 };
 
 }  // namespace sluice::plugin

@@ -12,7 +12,6 @@
 #pragma once
 #include <sluice/sdk/selector.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -30,7 +29,6 @@ public:
     // [control]
     static Result<std::shared_ptr<SelectorInstance>> create(Runtime& runtime, PluginPtr plugin,
                                                             InstanceSpec spec);
-    ~SelectorInstance() override;
 
     // [control] A view of these rows; null where the plugin needs none.
     Result<sluice_view*> prepare(std::span<const sluice_candidate> rows) const;
@@ -44,18 +42,17 @@ public:
     // [any]
     void observe(const sluice_outcome& outcome) const noexcept;
 
-    bool has_filter() const noexcept;
-    bool has_score() const noexcept;
-    bool has_pick() const noexcept;
+    bool has_filter() const noexcept { return selector().filter != nullptr; }
+    bool has_score() const noexcept { return selector().score != nullptr; }
+    bool has_pick() const noexcept { return selector().pick != nullptr; }
     // [any] One more breach of the contract.
     void count_defect(const char* what) const noexcept;
 
 private:
     using Instance::Instance;
-    const sluice_selector& selector() const noexcept;
-    template <class Call>
-    sluice_status timed(const Call& call) const noexcept;
-    mutable std::atomic<std::uint32_t> calls_{0};
+    const sluice_selector& selector() const noexcept {
+        return *static_cast<const sluice_selector*>(table_);
+    }
 };
 
 struct SelectorPart {
@@ -98,6 +95,8 @@ public:
 
 private:
     explicit SelectorView(std::vector<SelectorPart> parts, std::size_t num_rows);
+    struct Weighed;
+    Weighed weigh(sluice_choice& choice, std::span<sluice_candidate> rows) const noexcept;
 
     std::vector<SelectorPart> parts_;
     std::vector<sluice_view*> views_;
