@@ -163,11 +163,10 @@ void Stream::engine_changed() {
     held_bytes_ = 0;
     has_blocks_ = doubtful_ = has_hole_ = false;
     next_trust_ = Trust::Restarted;
-    if (can_replay_ && linked_before_) {
+    if (can_replay_ && linked_) {
         begin(Phase::FromZero);
-    } else if (is_replaying()) {
-        phase_ = Phase::Live;
-        out_.replay_over();
+    } else if (linked_) {
+        settle();
     }
 }
 
