@@ -78,7 +78,12 @@ std::string float_text(double d) {
         return d > 0 ? "inf" : "-inf";
     }
     std::array<char, 64> buf{};
-    const auto r = std::to_chars(buf.data(), buf.data() + buf.size(), d);
+    // Python leaves plain notation from 1e16 upwards and below 1e-4.
+    const double size = std::fabs(d);
+    const bool is_plain = size == 0 || (size >= 1e-4 && size < 1e16);
+    const auto r =
+        std::to_chars(buf.data(), buf.data() + buf.size(), d,
+                      is_plain ? std::chars_format::fixed : std::chars_format::scientific);
     std::string s(buf.data(), r.ptr);
     if (s.find_first_of(".e") == std::string::npos) {
         s += ".0";

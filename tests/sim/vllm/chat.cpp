@@ -82,6 +82,13 @@ std::string last_content(const json::Array& messages) {
                                                : std::string(messages.back().text_of("content"));
 }
 
+// Whether the answer begins with thinking: not when the client or the template closed it.
+bool starts_thinking(const json::Value& body, const std::string& prompt) {
+    const json::Value* kwargs = body.get("chat_template_kwargs");
+    return prompt.find("</think>") == std::string::npos &&
+           (kwargs == nullptr || kwargs->flag("enable_thinking", true));
+}
+
 void read_chat_params(const json::Value& body, Params& p) {
     if (const json::Value* n = body.get("max_completion_tokens");
         n != nullptr && n->integer() != nullptr) {
@@ -154,10 +161,12 @@ void handle_chat(Service& s, http::Request& request, http::Exchange& exchange) {
     } else if (p.structured_choice != nullptr) {
         hold_to_text(s.model(), *p.structured_choice, p.sampling);
     }
-    ChatAnswer::Setup setup{
-        p, tool.choice, model, *ids, p.echoes ? last_content(messages) : "",
-        // A template that closed the thinking itself leaves none to do.
-        s.options().parses_reasoning && rendered->find("</think>") == std::string::npos};
+    ChatAnswer::Setup setup{p,
+                            tool.choice,
+                            model,
+                            *ids,
+                            p.echoes ? last_content(messages) : "",
+                            s.options().parses_reasoning && starts_thinking(body, *rendered)};
     start_request(s, request, exchange, body, [&](Run& run, const Submit& submit) {
         submit(*ids, p, p.sampling.max_tokens, std::get<Service::Named>(named).lora);
         ChatAnswer answer(s, std::move(setup));

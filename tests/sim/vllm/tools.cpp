@@ -190,13 +190,15 @@ bool ToolStream::find_name(std::vector<ToolDelta>& out) {
     }
     out.push_back({ToolDelta::Kind::Start, calls_++, buffer_.substr(first + 1, last - first - 1)});
     buffer_.erase(0, arguments + kArguments.size());
-    buffer_.erase(0, buffer_.find_first_not_of(' '));
     at_ = At::Arguments;
     depth_ = 0;
     return true;
 }
 
 bool ToolStream::take_arguments(std::vector<ToolDelta>& out) {
+    if (depth_ == 0) {
+        buffer_.erase(0, buffer_.find_first_not_of(' '));
+    }
     std::size_t i = 0;
     bool ended = false;
     for (; i < buffer_.size() && !ended; ++i) {
