@@ -14,7 +14,7 @@ rules::Refusal to_refusal(const plugin::Finding& finding) {
     out.code =
         finding.code.empty() ? (is_immutable ? "immutable" : "plugin_refused") : finding.code;
     out.field = finding.field;
-    out.message = finding.message;
+    out.message = finding.text;
     out.allowed = finding.allowed;
     return out;
 }
@@ -50,7 +50,7 @@ std::optional<rules::Refusal> ask(const plugin::Plugin& plugin, const rules::Rul
     std::optional<rules::Refusal> refusal;
     for (const plugin::Finding& finding : verdict.findings) {
         if (finding.kind == plugin::Finding::Kind::Warning) {
-            warnings.push_back({finding.code, finding.field, finding.message});
+            warnings.push_back({finding.code, finding.field, finding.text});
         } else if (!refusal) {
             refusal = to_refusal(finding);
         }
@@ -143,7 +143,7 @@ Result<std::shared_ptr<Instance>> obtain(
         plugin->propose(plugin_fields(rule, *plugin), rule.json, {}, {});
     if (verdict.is_refused()) {
         return Error{Code::Invalid, verdict.findings.empty() ? "the plugin refused the rule"
-                                                             : verdict.findings.front().message};
+                                                             : verdict.findings.front().text};
     }
     const std::pair<std::string, std::string> key{plugin->id(), owner + verdict.config};
     auto& slot = book[key];
