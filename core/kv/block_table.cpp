@@ -1,52 +1,53 @@
 #include "core/kv/block_table.hpp"
 
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 namespace sluice::kv {
 
 BlockTable::~BlockTable() {
     for (auto& entry : segments_) {
-        Segment* s = entry.load();
-        for (std::uint32_t i = 0; s != nullptr && i < s->capacity; ++i) {
-            HolderWords::destroy(s->slots()[i].word.load(std::memory_order_relaxed));
+        const Segment s(entry.load());
+        for (std::uint32_t i = 0; i < s.capacity; ++i) {
+            HolderWords::destroy(s.slots[i].word.load(std::memory_order_relaxed));
         }
-        std::free(s);
+        std::free(s.slots);
     }
 }
 
 void BlockTable::rebuild(std::uint32_t index) {
-    Segment* old = segments_[index].load(std::memory_order_relaxed);
+    const Segment old(segments_[index].load(std::memory_order_relaxed));
     Fill& fill = fill_[index];
-    const std::uint32_t capacity = ladder_capacity(fill.live, index, kSegments);
-    // Zeroed by the allocator: never-used slots are all zero bits.
-    void* raw = std::calloc(1, Segment::bytes(capacity));
+    const std::uint32_t rung = rung_for(fill.live, index);
+    const std::size_t bytes = kCapacities[rung] * sizeof(Slot);
+    void* raw = std::aligned_alloc(kLineSlots * sizeof(Slot), bytes);
     if (raw == nullptr) {
         throw std::bad_alloc();
     }
-    auto* fresh = new (raw) Segment;
-    fresh->capacity = capacity;
-    for (std::uint32_t i = 0; old != nullptr && i < old->capacity; ++i) {
-        const Slot& from = old->slots()[i];
+    std::memset(raw, 0, bytes);  // all bits zero: never used
+    const Packed packed = reinterpret_cast<Packed>(raw) | Packed{rung} << kPointerBits;
+    const Segment fresh(packed);
+    for (std::uint32_t i = 0; i < old.capacity; ++i) {
+        const Slot& from = old.slots[i];
         const Word w = from.word.load(std::memory_order_relaxed);
         if (!is_held(w)) {
             continue;
         }
-        std::uint32_t at = scale(spread(from.key) >> 24, capacity);
-        while (fresh->slots()[at].word.load(std::memory_order_relaxed) != kNeverUsed) {
-            at = at + 1 == capacity ? 0 : at + 1;
+        std::uint32_t at = fresh.home(spread(from.key));
+        while (fresh.slots[at].word.load(std::memory_order_relaxed) != kNeverUsed) {
+            at = fresh.after(at);
         }
-        fresh->slots()[at].key = from.key;
-        fresh->slots()[at].word.store(w, std::memory_order_relaxed);
+        fresh.slots[at].key = from.key;
+        fresh.slots[at].word.store(w, std::memory_order_relaxed);
     }
     fill.used = fill.live;
-    segments_[index].store(fresh);
-    std::size_t bytes = slot_bytes_.load(std::memory_order_relaxed) + Segment::bytes(capacity);
-    if (old != nullptr) {
-        bytes -= Segment::bytes(old->capacity);
-        retired_->memory(old, Segment::bytes(old->capacity));
+    segments_[index].store(packed);
+    slot_bytes_.store(slot_bytes_.load(std::memory_order_relaxed) + bytes - old.bytes(),
+                      std::memory_order_relaxed);
+    if (old.slots != nullptr) {
+        retired_->memory(old.slots, old.bytes());
     }
-    slot_bytes_.store(bytes, std::memory_order_relaxed);
 }
 
 unsigned BlockTable::set(Key key, std::uint32_t holder, unsigned bits) {
@@ -54,43 +55,64 @@ unsigned BlockTable::set(Key key, std::uint32_t holder, unsigned bits) {
     const auto index = static_cast<std::uint32_t>(where >> 56);
     Fill& fill = fill_[index];
     for (;;) {
-        Segment* s = segments_[index].load(std::memory_order_relaxed);
-        if (s == nullptr) {
+        const Segment s(segments_[index].load(std::memory_order_relaxed));
+        if (s.slots == nullptr) {
             if (bits == 0) {
                 return 0;
             }
             rebuild(index);
             continue;
         }
-        Slot* const slots = s->slots();
-        std::uint32_t at = scale(where >> 24, s->capacity);
-        Word w = slots[at].word.load(std::memory_order_relaxed);
-        while (w != kNeverUsed && slots[at].key != key) {
-            at = at + 1 == s->capacity ? 0 : at + 1;
-            w = slots[at].word.load(std::memory_order_relaxed);
+        Slot* free = nullptr;
+        std::uint32_t at = s.home(where);
+        Word w = s.slots[at].word.load(std::memory_order_relaxed);
+        while (w != kNeverUsed && s.slots[at].key != key) {
+            if (free == nullptr && is_left(w) && left_since(w) < settled_) {
+                free = s.slots + at;
+            }
+            at = s.after(at);
+            w = s.slots[at].word.load(std::memory_order_relaxed);
         }
+        Slot* slot = s.slots + at;
         if (w == kNeverUsed) {
             if (bits == 0) {
                 return 0;
             }
-            if (is_crowded(fill.used + 1U, s->capacity)) {
+            if (free != nullptr) {
+                slot = free;
+            } else if (is_crowded(fill.used + 1U, s.capacity)) {
                 rebuild(index);
                 continue;
+            } else {
+                ++fill.used;
             }
-            slots[at].key = key;
-            ++fill.used;
+            slot->key = key;
         }
-        const unsigned had = words_.set(slots[at].word, holder, bits);
-        const bool is_live = is_held(slots[at].word.load(std::memory_order_relaxed));
+        const unsigned had = words_.set(slot->word, holder, bits, left_word(period_));
+        const bool is_live = is_held(slot->word.load(std::memory_order_relaxed));
         if (is_live && !is_held(w)) {
             ++fill.live;
         } else if (!is_live && is_held(w)) {
             --fill.live;
+            ++abandoned_;
             if (fill.used > 16 && fill.live < fill.used / 4) {
                 rebuild(index);
             }
         }
         return had;
+    }
+}
+
+void BlockTable::rest() {
+    constexpr std::uint64_t kWorthwhile = 256;
+    if (watched_ == 0 && abandoned_ >= kWorthwhile) {
+        watched_ = period_++;
+        watched_epoch_ = epoch::current.fetch_add(1);
+        abandoned_ = 0;
+    }
+    if (watched_ != 0 && epoch::oldest_reader() > watched_epoch_) {
+        settled_ = watched_ + 1;
+        watched_ = 0;
     }
 }
 

@@ -1,9 +1,10 @@
 // Key -> holders of one rule: open addressing that readers walk while the writer changes it.
 //
-// A slot's key is written once; its word changes as a whole. A key nobody holds keeps its slot
-// until the segment is rebuilt, so a reader never meets a slot that means another key than before.
+// A slot's word changes as a whole, its key only when no reader can still mean the old one: a key
+// nobody holds keeps its slot until the readers of that time are gone (rest()), then the slot may
+// be given to another. Home slots begin a cache line: most look-ups touch one.
 //
-// Threads: set() and prefetch() by one writer; find() and visit() from any thread under a
+// Threads: set() and rest() by one writer; find() and visit() from any thread under a
 //          ReadGuard.
 // Units:   16 bytes a slot, 64 to 80 % of them in use.
 #pragma once
@@ -30,39 +31,40 @@ public:
     // Gives `holder` these bits of a block (0 = takes it out); returns the bits it had.
     unsigned set(Key key, std::uint32_t holder, unsigned bits);
 
+    // Between batches: finds out which abandoned slots no reader can be looking at.
+    void rest();
+
     void prefetch(Key key) const noexcept {
         const std::uint64_t where = spread(key);
-        if (const Segment* s = segment(where).load(); s != nullptr) {
-            __builtin_prefetch(s->slots() + scale(where >> 24, s->capacity));
+        if (const Segment s(segments_[where >> 56].load(std::memory_order_relaxed)); s.slots != 0) {
+            __builtin_prefetch(s.slots + s.home(where));
         }
     }
     // The holders of a block; not held when nobody has it.
     Word find(Key key) const noexcept {
         const std::uint64_t where = spread(key);
-        const Segment* s = segment(where).load();
-        if (s == nullptr) {
+        const Segment s(segments_[where >> 56].load());
+        if (s.slots == nullptr) {
             return kNobody;
         }
-        const Slot* const slots = s->slots();
-        std::uint32_t at = scale(where >> 24, s->capacity);
-        for (;;) {
-            const Word w = slots[at].word.load();
+        for (std::uint32_t at = s.home(where);; at = s.after(at)) {
+            const Word w = s.slots[at].word.load();
             if (w == kNeverUsed) {
                 return kNobody;
             }
-            if (slots[at].key == key) {
+            // The key of an abandoned slot may be changing.
+            if (!is_left(w) && s.slots[at].key == key) {
                 return w;
             }
-            at = at + 1 == s->capacity ? 0 : at + 1;
         }
     }
     // Calls f(key, word) for the held blocks of one segment until it returns false; passes that on.
     template <class F>
     bool visit(std::uint32_t segment_index, F&& f) const {
-        const Segment* s = segments_[segment_index].load();
-        for (std::uint32_t i = 0; s != nullptr && i < s->capacity; ++i) {
-            const Word w = s->slots()[i].word.load();
-            if (is_held(w) && !f(s->slots()[i].key, w)) {
+        const Segment s(segments_[segment_index].load());
+        for (std::uint32_t i = 0; i < s.capacity; ++i) {
+            const Word w = s.slots[i].word.load();
+            if (is_held(w) && !f(s.slots[i].key, w)) {
                 return false;
             }
         }
@@ -75,33 +77,47 @@ public:
 
 private:
     struct Slot {
-        Key key;  // fixed once `word` was published
+        Key key;  // fixed while `word` is that of a holder
         std::atomic<Word> word;
     };
+    // Where a segment's slots are and how many, in one word: a pointer and 16 bits of size, so that
+    // a look-up touches nothing but this word and the slot.
+    using Packed = std::uint64_t;
+    static constexpr unsigned kPointerBits = 48;  // user space of x86-64 and AArch64
     struct Segment {
-        std::uint32_t capacity;
-        std::uint32_t reserved;
-        Slot* slots() noexcept { return reinterpret_cast<Slot*>(this + 1); }
-        const Slot* slots() const noexcept { return reinterpret_cast<const Slot*>(this + 1); }
-        static std::size_t bytes(std::uint32_t capacity) noexcept {
-            return sizeof(Segment) + capacity * sizeof(Slot);
+        explicit Segment(Packed packed) noexcept
+            : slots(reinterpret_cast<Slot*>(packed & ((Packed{1} << kPointerBits) - 1))),
+              capacity(packed == 0 ? 0 : kCapacities[packed >> kPointerBits]) {}
+        std::uint32_t home(std::uint64_t where) const noexcept {
+            return scale(where >> 24, capacity / kLineSlots) * kLineSlots;
         }
+        std::uint32_t after(std::uint32_t at) const noexcept {
+            return at + 1 == capacity ? 0 : at + 1;
+        }
+        std::size_t bytes() const noexcept { return capacity * sizeof(Slot); }
+        Slot* slots;
+        std::uint32_t capacity;
     };
+    static constexpr std::uint32_t kLineSlots = 4;
+    static_assert(kRungs <= 1U << (64 - kPointerBits));
     struct Fill {
-        std::uint32_t used = 0;  // slots with a key
+        std::uint32_t used = 0;  // slots with a key, abandoned ones included
         std::uint32_t live = 0;  // of these, held by somebody
     };
 
-    const std::atomic<Segment*>& segment(std::uint64_t where) const noexcept {
-        return segments_[where >> 56];
-    }
     void rebuild(std::uint32_t index);
 
-    std::array<std::atomic<Segment*>, kSegments> segments_{};
+    std::array<std::atomic<Packed>, kSegments> segments_{};
     std::array<Fill, kSegments> fill_{};
     HolderWords words_;
     Retired* retired_;
     std::atomic<std::size_t> slot_bytes_{0};
+    // Time in periods between rest()s: slots abandoned before `settled_` may be given away.
+    std::uint64_t period_ = 1;
+    std::uint64_t settled_ = 0;
+    std::uint64_t abandoned_ = 0;      // slots, since the period began
+    std::uint64_t watched_epoch_ = 0;  // when it is over for all readers, so is `watched_`
+    std::uint64_t watched_ = 0;        // 0 = no period is being waited for
 };
 
 }  // namespace sluice::kv

@@ -34,7 +34,12 @@ public:
         const std::uint64_t where = spread(hash);
         const Segment& s = segments_[where >> 58];
         if (s.slots != nullptr) {
-            __builtin_prefetch(s.slots + scale(where >> 26, s.capacity), 1);
+            // Where the run of a new record ends is two lines away more often than not.
+            const auto* at =
+                reinterpret_cast<const char*>(s.slots + scale(where >> 26, s.capacity));
+            __builtin_prefetch(at, 1);
+            __builtin_prefetch(at + 64, 1);
+            __builtin_prefetch(at + 128, 1);
         }
     }
     // The first record of `hash` that `wanted(record)` accepts; null when there is none.
@@ -168,7 +173,7 @@ private:
     }
     void resize(Segment& s, std::uint32_t index) {
         Segment next;
-        next.capacity = ladder_capacity(s.size, index, kSegments);
+        next.capacity = kCapacities[rung_for(s.size, index)];
         next.size = s.size;
         next.slots = static_cast<Record*>(std::calloc(next.capacity, sizeof(Record)));
         if (next.slots == nullptr) {

@@ -23,7 +23,8 @@ struct Owner {
 };
 thread_local Owner owner;
 
-// The epoch of the reader that has been inside longest; the maximum when there is none.
+}  // namespace
+
 std::uint64_t oldest_reader() noexcept {
     std::uint64_t oldest = ~std::uint64_t{0};
     for (const Slot* s = slots.load(); s != nullptr; s = s->next) {
@@ -34,8 +35,6 @@ std::uint64_t oldest_reader() noexcept {
     }
     return oldest;
 }
-
-}  // namespace
 
 Slot* claim_slot() {
     for (Slot* s = slots.load(); s != nullptr; s = s->next) {

@@ -26,6 +26,8 @@ struct alignas(64) Slot {
 extern constinit std::atomic<std::uint64_t> current;
 extern constinit thread_local Slot* mine;
 Slot* claim_slot();
+// The epoch of the reader that has been inside longest; the maximum when there is none.
+std::uint64_t oldest_reader() noexcept;
 
 }  // namespace epoch
 

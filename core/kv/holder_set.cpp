@@ -175,20 +175,24 @@ unsigned HolderWords::set_in(std::atomic<Word>& word, HolderSet* set, std::uint3
     return had;
 }
 
-unsigned HolderWords::set(std::atomic<Word>& word, std::uint32_t holder, unsigned bits) {
+unsigned HolderWords::set(std::atomic<Word>& word, std::uint32_t holder, unsigned bits, Word left) {
     const Word now = word.load(std::memory_order_relaxed);
     if (is_set(now)) {
         return set_in(word, const_cast<HolderSet*>(set_of(now)), holder, bits);
     }
-    const Word base = now == kNeverUsed ? kNobody : now;
+    const Word base = is_held(now) ? now : kNobody;
     unsigned vacant = kInlineHolders;
     for (unsigned i = 0; i < kInlineHolders; ++i) {
         const std::uint32_t field = inline_field(base, i);
         if ((field & 15U) == 0) {
             vacant = i;
         } else if (field >> 4 == holder) {
-            word.store(with_field(base, i, bits == 0 ? 0 : holder << 4 | bits),
-                       std::memory_order_release);
+            const Word next = with_field(base, i, bits == 0 ? 0 : holder << 4 | bits);
+            if (next == kNobody) {
+                word.store(left);  // as a replaced pointer: see ReadGuard
+            } else {
+                word.store(next, std::memory_order_release);
+            }
             return field & 15U;
         }
     }

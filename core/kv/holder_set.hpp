@@ -6,6 +6,7 @@
 //   0                     the slot was never used
 //   ...01                 inline: three fields of 20 bits, each id << 4 | bits, bits 0 = vacant
 //   ...10                 pointer to a HolderSet
+//   ...11                 nobody any more; the rest says since when (BlockTable)
 //
 // Threads: one writer; readers under a ReadGuard. A word changes as a whole. Planes of a set change
 //          in place, one bit at a time; a set grows by being replaced.
@@ -27,7 +28,7 @@ inline constexpr std::uint32_t kMaxHolders = 65'536;
 
 using Word = std::uint64_t;
 inline constexpr Word kNeverUsed = 0;
-inline constexpr Word kNobody = 1;  // inline, all fields vacant
+inline constexpr Word kNobody = 1;  // inline, all fields vacant: only while a word is made
 inline constexpr unsigned kInlineHolders = 3;
 
 struct Planes {
@@ -69,9 +70,18 @@ inline const HolderSet* set_of(Word w) noexcept {
 inline std::uint32_t inline_field(Word w, unsigned i) noexcept {
     return static_cast<std::uint32_t>(w >> (2 + 20 * i)) & 0xFFFFFU;
 }
+inline bool is_left(Word w) noexcept {
+    return (w & 3U) == 3;
+}
+inline Word left_word(std::uint64_t since) noexcept {
+    return since << 2 | 3U;
+}
+inline std::uint64_t left_since(Word w) noexcept {
+    return w >> 2;
+}
 // True when somebody holds the block.
 inline bool is_held(Word w) noexcept {
-    return w > kNobody;
+    return w > kNobody && !is_left(w);
 }
 
 // The writer's edits of words.
@@ -79,9 +89,9 @@ class HolderWords {
 public:
     explicit HolderWords(Retired& retired) : retired_(&retired) {}
 
-    // Gives `holder` these bits (0 = takes it out) and publishes the result in `word`; returns the
-    // bits it had.
-    unsigned set(std::atomic<Word>& word, std::uint32_t holder, unsigned bits);
+    // Gives `holder` these bits (0 = takes it out) and publishes the result in `word`, or `left`
+    // when nobody is left; returns the bits it had.
+    unsigned set(std::atomic<Word>& word, std::uint32_t holder, unsigned bits, Word left);
     // Frees what a word points to, when no reader is left.
     static void destroy(Word w);
     std::size_t set_bytes() const noexcept { return set_bytes_.load(std::memory_order_relaxed); }

@@ -2,6 +2,7 @@
 //
 // Threads: any.
 #pragma once
+#include <array>
 #include <cstdint>
 
 namespace sluice::kv {
@@ -21,18 +22,32 @@ constexpr std::uint32_t scale(std::uint64_t bits32, std::uint32_t capacity) noex
 }
 
 // Tables are cut into segments that grow alone, by a quarter when four fifths full: 72 % load on
-// average. Each segment climbs its own ladder of sizes, so that they do not all grow at one time.
+// average. Each segment climbs every sixteenth rung of one ladder of sizes from a start of its own,
+// so that they do not all grow at one time.
 constexpr bool is_crowded(std::uint64_t used, std::uint32_t capacity) noexcept {
     return used * 5 > std::uint64_t{capacity} * 4;
 }
 
-constexpr std::uint32_t ladder_capacity(std::uint64_t live, std::uint32_t segment,
-                                        std::uint32_t segments) noexcept {
-    double rung = 8.0 + 2.0 * segment / segments;
-    while (rung * 0.72 < static_cast<double>(live + 1)) {
-        rung *= 1.25;
+inline constexpr std::uint32_t kRungStep = 16;
+inline constexpr std::uint32_t kRungs = 88 * kRungStep;
+
+// Sizes are multiples of 4: the slots of a cache line in BlockTable.
+inline constexpr std::array<std::uint32_t, kRungs> kCapacities = [] {
+    std::array<std::uint32_t, kRungs> out{};
+    double size = 8;
+    for (std::uint32_t& capacity : out) {
+        capacity = static_cast<std::uint32_t>(size) / 4 * 4;
+        size *= 1.014044;  // the sixteenth root of 1.25
     }
-    return static_cast<std::uint32_t>(rung);
+    return out;
+}();
+
+constexpr std::uint32_t rung_for(std::uint64_t live, std::uint32_t segment) noexcept {
+    std::uint32_t rung = segment % kRungStep;
+    while (rung + kRungStep < kRungs && std::uint64_t{kCapacities[rung]} * 18 < (live + 1) * 25) {
+        rung += kRungStep;
+    }
+    return rung;
 }
 
 }  // namespace sluice::kv

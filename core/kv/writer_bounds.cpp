@@ -229,6 +229,7 @@ void Writer::tell(Endpoint& ep, Rank& rank) {
 }
 
 void Writer::tidy() {
+    table_.rest();
     retired_.collect(freed_holders_);
     for (const std::uint32_t id : freed_holders_) {
         holders_.recycle(id);
