@@ -74,14 +74,13 @@ private:
     };
     using Entries = std::map<std::string, Entry, std::less<>>;
 
-    void make_room(bool for_model);
+    std::shared_ptr<const Model> make_room(bool of_models);
 
     const std::filesystem::path root_;
     const Options options_;
     mutable std::mutex mu_;
     Entries entries_;           // guarded by mu_
     std::uint64_t clears_ = 0;  // guarded by mu_; a load that began before a clear() is not kept
-    std::size_t models_ = 0;    // guarded by mu_
 };
 
 }  // namespace sluice::tokens

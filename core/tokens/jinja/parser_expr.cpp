@@ -1,0 +1,512 @@
+#include <charconv>
+
+#include "core/tokens/jinja/builtins.hpp"
+#include "core/tokens/jinja/parser.hpp"
+
+namespace sluice::tokens::jinja {
+
+Expr* Parser::binary(Op op, Expr* a, Expr* b) {
+    Expr* e = make(ExprKind::Binary);
+    e->op = op;
+    e->a = a;
+    e->b = b;
+    return e;
+}
+
+Expr* Parser::expression(bool with_condition) {
+    return with_condition ? condition() : logical_or();
+}
+
+Expr* Parser::condition() {
+    const Depth depth(*this);
+    if (failed()) {
+        return make(ExprKind::Constant);
+    }
+    // Which names are soft is only known at the "if" that follows, so both sides are read as if
+    // they were and a plain expression is read again.
+    const std::size_t start = at_;
+    const std::size_t exprs = program_.exprs.size();
+    ++soft_;
+    Expr* value = logical_or();
+    if (!is_name("if")) {
+        --soft_;
+        if (soft_ == 0 && !failed()) {
+            for (std::size_t i = exprs; i < program_.exprs.size(); ++i) {
+                const Expr& e = program_.exprs[i];
+                if ((e.kind == ExprKind::Filter || e.kind == ExprKind::Test) && e.function < 0) {
+                    at_ = start;
+                    fail(std::string(e.kind == ExprKind::Filter ? "No filter" : "No test") +
+                         " named '" + std::string(e.name) + "'.");
+                    break;
+                }
+            }
+        }
+        return value;
+    }
+    while (!failed() && skip_name("if")) {
+        Expr* e = make(ExprKind::Condition);
+        e->b = value;
+        e->a = logical_or();
+        if (skip_name("else")) {
+            e->c = condition();
+        }
+        value = e;
+    }
+    --soft_;
+    return value;
+}
+
+Expr* Parser::logical_or() {
+    Expr* left = logical_and();
+    while (!failed() && skip_name("or")) {
+        Expr* e = make(ExprKind::Or);
+        e->a = left;
+        e->b = logical_and();
+        left = e;
+    }
+    return left;
+}
+
+Expr* Parser::logical_and() {
+    Expr* left = logical_not();
+    while (!failed() && skip_name("and")) {
+        Expr* e = make(ExprKind::And);
+        e->a = left;
+        e->b = logical_not();
+        left = e;
+    }
+    return left;
+}
+
+Expr* Parser::logical_not() {
+    const Depth depth(*this);
+    if (!failed() && skip_name("not")) {
+        Expr* e = make(ExprKind::Not);
+        e->a = logical_not();
+        return e;
+    }
+    return comparison();
+}
+
+Expr* Parser::comparison() {
+    Expr* left = sum();
+    Expr* out = nullptr;
+    while (!failed()) {
+        Op op = Op::None;
+        static constexpr struct {
+            std::string_view text;
+            Op op;
+        } kOps[] = {{"==", Op::Eq}, {"!=", Op::Ne}, {"<", Op::Lt},
+                    {"<=", Op::Le}, {">", Op::Gt},  {">=", Op::Ge}};
+        for (const auto& candidate : kOps) {
+            if (is_op(candidate.text)) {
+                op = candidate.op;
+            }
+        }
+        if (is_name("in")) {
+            op = Op::In;
+        } else if (is_name("not") && is_name("in", 1)) {
+            next();
+            op = Op::NotIn;
+        }
+        if (op == Op::None) {
+            break;
+        }
+        next();
+        if (out == nullptr) {
+            out = make(ExprKind::Compare);
+            out->a = left;
+        }
+        Expr* right = sum();
+        out->operands.push_back(Operand{op, right});
+    }
+    return out == nullptr ? left : out;
+}
+
+Expr* Parser::sum() {
+    Expr* left = concat();
+    while (!failed() && (is_op("+") || is_op("-"))) {
+        const Op op = next().text == "+" ? Op::Add : Op::Sub;
+        left = binary(op, left, concat());
+    }
+    return left;
+}
+
+Expr* Parser::concat() {
+    Expr* first = product();
+    if (!is_op("~")) {
+        return first;
+    }
+    Expr* e = make(ExprKind::Concat);
+    e->items.push_back(first);
+    while (!failed() && skip_op("~")) {
+        e->items.push_back(product());
+    }
+    return e;
+}
+
+Expr* Parser::product() {
+    Expr* left = power();
+    while (!failed()) {
+        const Op op = is_op("*")    ? Op::Mul
+                      : is_op("/")  ? Op::Div
+                      : is_op("//") ? Op::FloorDiv
+                      : is_op("%")  ? Op::Mod
+                                    : Op::None;
+        if (op == Op::None) {
+            break;
+        }
+        next();
+        left = binary(op, left, power());
+    }
+    return left;
+}
+
+Expr* Parser::power() {
+    Expr* left = unary(true);
+    while (!failed() && skip_op("**")) {
+        left = binary(Op::Pow, left, unary(true));
+    }
+    return left;
+}
+
+Expr* Parser::unary(bool with_filter) {
+    const Depth depth(*this);
+    Expr* node = nullptr;
+    if (!failed() && (is_op("-") || is_op("+"))) {
+        node = make(next().text == "-" ? ExprKind::Negate : ExprKind::Plus);
+        node->a = unary(false);
+    } else {
+        node = primary();
+    }
+    node = postfix(node);
+    return with_filter ? filters(node) : node;
+}
+
+Expr* Parser::primary() {
+    Expr* e = make(ExprKind::Constant);
+    const Token token = peek();
+    if (failed()) {
+        return e;
+    }
+    switch (token.kind) {
+        case Tok::Name:
+            next();
+            if (token.text == "true" || token.text == "True") {
+                e->value = Value::of(true);
+            } else if (token.text == "false" || token.text == "False") {
+                e->value = Value::of(false);
+            } else if (token.text == "none" || token.text == "None") {
+                e->value = Value::none();
+            } else {
+                e->kind = ExprKind::Name;
+                e->name = token.text;
+                e->id = program_.intern(token.text);
+            }
+            return e;
+        case Tok::String: {
+            next();
+            if (peek().kind != Tok::String) {
+                e->value = Value::of(token.text);
+                return e;
+            }
+            std::string joined(token.text);
+            while (peek().kind == Tok::String) {
+                joined += next().text;
+            }
+            e->value = Value::of(std::string_view(program_.pool.emplace_back(std::move(joined))));
+            return e;
+        }
+        case Tok::Integer: {
+            next();
+            std::int64_t v = 0;
+            const char* end = token.text.data() + token.text.size();
+            if (std::from_chars(token.text.data(), end, v).ec == std::errc()) {
+                e->value = Value::of(v);
+            } else {
+                e->value = Value::of(token.text, Kind::BigInt);
+            }
+            return e;
+        }
+        case Tok::Float: {
+            next();
+            double v = 0;
+            std::from_chars(token.text.data(), token.text.data() + token.text.size(), v);
+            e->value = Value::of(v);
+            return e;
+        }
+        case Tok::Op:
+            if (token.text == "(") {
+                next();
+                Expr* inner = tuple(true, true);
+                expect_op(")");
+                return inner;
+            }
+            if (token.text == "[") {
+                return list_literal();
+            }
+            if (token.text == "{") {
+                return dict_literal();
+            }
+            break;
+        default:
+            break;
+    }
+    fail("unexpected " + describe(token));
+    return e;
+}
+
+Expr* Parser::list_literal() {
+    Expr* e = make(ExprKind::List);
+    expect_op("[");
+    while (!failed() && !is_op("]")) {
+        if (!e->items.empty()) {
+            expect_op(",");
+        }
+        if (is_op("]")) {
+            break;
+        }
+        e->items.push_back(expression());
+    }
+    expect_op("]");
+    return e;
+}
+
+Expr* Parser::dict_literal() {
+    Expr* e = make(ExprKind::Dict);
+    expect_op("{");
+    while (!failed() && !is_op("}")) {
+        if (!e->items.empty()) {
+            expect_op(",");
+        }
+        if (is_op("}")) {
+            break;
+        }
+        e->items.push_back(expression());
+        expect_op(":");
+        e->items.push_back(expression());
+    }
+    expect_op("}");
+    return e;
+}
+
+bool Parser::is_tuple_end(std::string_view end_name) const {
+    const Tok kind = peek().kind;
+    return kind == Tok::VarEnd || kind == Tok::BlockEnd || kind == Tok::End || is_op(")") ||
+           (!end_name.empty() && is_name(end_name));
+}
+
+// One expression, or several with commas between as a tuple.
+Expr* Parser::tuple(bool with_condition, bool is_parenthesised, std::string_view end_name) {
+    const Depth depth(*this);
+    std::vector<Expr*> items;
+    bool is_tuple = false;
+    while (!failed()) {
+        if (!items.empty()) {
+            expect_op(",");
+        }
+        if (is_tuple_end(end_name)) {
+            break;
+        }
+        items.push_back(expression(with_condition));
+        if (!is_op(",")) {
+            break;
+        }
+        is_tuple = true;
+    }
+    if (!is_tuple && !items.empty()) {
+        return items.front();
+    }
+    if (items.empty() && !is_parenthesised) {
+        fail("Expected an expression, got " + describe(peek()));
+    }
+    Expr* e = make(ExprKind::Tuple);
+    e->items = std::move(items);
+    return e;
+}
+
+Expr* Parser::postfix(Expr* node) {
+    while (!failed()) {
+        if (is_op(".") || is_op("[")) {
+            node = subscript(node);
+        } else if (is_op("(")) {
+            node = call(node);
+        } else {
+            break;
+        }
+    }
+    return node;
+}
+
+Expr* Parser::filters(Expr* node) {
+    while (!failed()) {
+        if (is_op("|")) {
+            node = filter(node, false);
+        } else if (is_name("is")) {
+            node = test(node);
+        } else if (is_op("(")) {
+            node = call(node);
+        } else {
+            break;
+        }
+    }
+    return node;
+}
+
+Expr* Parser::subscript(Expr* node) {
+    if (skip_op(".")) {
+        const Token name = next();
+        if (name.kind == Tok::Name) {
+            Expr* e = make(ExprKind::Attribute);
+            e->a = node;
+            e->name = name.text;
+            e->method = static_cast<std::uint16_t>(method_named(name.text));
+            return e;
+        }
+        Expr* e = make(ExprKind::Item);
+        e->a = node;
+        e->b = make(ExprKind::Constant);
+        std::int64_t index = 0;
+        if (name.kind != Tok::Integer ||
+            std::from_chars(name.text.data(), name.text.data() + name.text.size(), index).ec !=
+                std::errc()) {
+            fail("expected name or number");
+        }
+        e->b->value = Value::of(index);
+        return e;
+    }
+    expect_op("[");
+    Expr* e = subscripted(node);
+    if (is_op(",")) {  // a[1, 2] is a look-up of a tuple
+        if (e->kind == ExprKind::Slice) {
+            fail("a slice cannot be part of a tuple");
+        }
+        Expr* key = make(ExprKind::Tuple);
+        key->items.push_back(e->b);
+        while (!failed() && skip_op(",")) {
+            key->items.push_back(expression());
+        }
+        e->b = key;
+    }
+    expect_op("]");
+    return e;
+}
+
+Expr* Parser::subscripted(Expr* node) {
+    Expr* start = is_op(":") ? nullptr : expression();
+    if (!is_op(":")) {
+        Expr* e = make(ExprKind::Item);
+        e->a = node;
+        e->b = start;
+        return e;
+    }
+    Expr* e = make(ExprKind::Slice);
+    e->a = node;
+    e->b = start;
+    next();
+    if (!is_op(":") && !is_op("]") && !is_op(",")) {
+        e->c = expression();
+    }
+    if (skip_op(":") && !is_op("]") && !is_op(",")) {
+        e->d = expression();
+    }
+    return e;
+}
+
+Expr* Parser::call(Expr* node) {
+    Expr* e = make(ExprKind::Call);
+    e->a = node;
+    call_arguments(*e);
+    return e;
+}
+
+void Parser::call_arguments(Expr& out) {
+    expect_op("(");
+    bool is_first = true;
+    bool has_names = false;
+    while (!failed() && !is_op(")")) {
+        if (!is_first) {
+            expect_op(",");
+            if (is_op(")")) {
+                break;
+            }
+        }
+        is_first = false;
+        if (skip_op("**")) {
+            if (out.star_star != nullptr) {
+                fail("invalid syntax for function call expression");
+            }
+            out.star_star = expression();
+        } else if (skip_op("*")) {
+            if (out.star != nullptr || out.star_star != nullptr) {
+                fail("invalid syntax for function call expression");
+            }
+            out.star = expression();
+        } else if (peek().kind == Tok::Name && is_op("=", 1)) {
+            Argument argument;
+            argument.name = next().text;
+            next();
+            argument.value = expression();
+            out.args.push_back(argument);
+            has_names = true;
+        } else {
+            if (has_names || out.star != nullptr || out.star_star != nullptr) {
+                fail("invalid syntax for function call expression");
+            }
+            out.args.push_back(Argument{{}, expression()});
+        }
+    }
+    expect_op(")");
+}
+
+Expr* Parser::filter(Expr* input, bool is_inline) {
+    while (!failed() && (is_inline || is_op("|"))) {
+        if (!is_inline) {
+            next();
+        }
+        is_inline = false;
+        Expr* e = make(ExprKind::Filter);
+        e->a = input;
+        e->name = expect_name();
+        e->function = filter_named(e->name);
+        if (e->function < 0 && soft_ == 0) {
+            fail("No filter named '" + std::string(e->name) + "'.");
+        }
+        if (is_op("(")) {
+            call_arguments(*e);
+        }
+        input = e;
+    }
+    return input;
+}
+
+Expr* Parser::test(Expr* subject) {
+    next();  // "is"
+    const bool is_negated = skip_name("not");
+    Expr* e = make(ExprKind::Test);
+    e->a = subject;
+    e->name = expect_name();
+    e->function = test_named(e->name);
+    if (e->function < 0 && soft_ == 0) {
+        fail("No test named '" + std::string(e->name) + "'.");
+    }
+    const Tok kind = peek().kind;
+    if (is_op("(")) {
+        call_arguments(*e);
+    } else if (kind == Tok::String || kind == Tok::Integer || kind == Tok::Float || is_op("[") ||
+               is_op("{") ||
+               (kind == Tok::Name && !is_name("else") && !is_name("or") && !is_name("and"))) {
+        if (is_name("is")) {
+            fail("You cannot chain multiple tests with is");
+        }
+        e->args.push_back(Argument{{}, postfix(primary())});
+    }
+    if (!is_negated) {
+        return e;
+    }
+    Expr* negation = make(ExprKind::Not);
+    negation->a = e;
+    return negation;
+}
+
+}  // namespace sluice::tokens::jinja
