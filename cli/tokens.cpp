@@ -15,6 +15,7 @@ namespace {
 using tokens::Arena;
 using tokens::Value;
 using tokens::jinja::append_json_string;
+using tokens::jinja::dump_json;
 
 constexpr std::size_t kMaxLineBytes = std::size_t{256} << 20U;
 
@@ -160,8 +161,9 @@ int run(std::span<const std::string_view> args) {
             const Value* id = find(*parsed->dict, "id");
             out = "{\"id\": ";
             Value culprit;
-            dump_json(out, id != nullptr ? *id : Value::none(),
-                      tokens::jinja::JsonStyle{.ensure_ascii = true}, kMaxLineBytes, culprit);
+            tokens::jinja::JsonStyle style;
+            style.ensure_ascii = true;
+            dump_json(out, id != nullptr ? *id : Value::none(), style, kMaxLineBytes, culprit);
             answer(**model, options, *parsed, out);
         }
         out += "}\n";
