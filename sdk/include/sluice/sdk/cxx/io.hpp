@@ -79,9 +79,9 @@ private:
 struct HttpAsk {
     std::uint64_t endpoint = 0;  // its origin; 0 = `target` is an absolute URL
     std::string_view method = "GET";
-    std::string_view target;
-    std::span<const sluice_pair> headers;
-    std::string_view body;
+    std::string_view target = {};
+    std::span<const sluice_pair> headers = {};
+    std::string_view body = {};
     std::uint64_t timeout_us = 0;  // 0 = the instance's default
     std::uint64_t max_body_bytes = 1U << 20U;
 };
@@ -160,8 +160,8 @@ struct ZmqAsk {
     std::uint64_t endpoint = 0;
     std::uint32_t dp_rank = 0;
     std::uint32_t hwm = 0;  // messages; 0 = the host's 100000
-    std::string_view address;
-    std::string_view topic;
+    std::string_view address = {};
+    std::string_view topic = {};
     std::uint64_t max_message_bytes = 64U << 20U;
 };
 
