@@ -1,0 +1,274 @@
+// Everything that is refused: status, code, field, and that nothing has changed.
+#include <doctest/doctest.h>
+
+#include "tests/unit/rules/bodies.hpp"
+#include "tests/unit/rules/fakes.hpp"
+
+TEST_SUITE_BEGIN("rules/refusal");
+
+using namespace sluice;
+using namespace sluice::rules;
+using test::body;
+
+namespace {
+
+struct Row {
+    std::string name;
+    std::string body;
+    int status;
+    std::string code;
+    std::string field;
+    std::string allowed = "*";  // "*": not looked at
+};
+
+std::vector<Row> syntax_rows() {
+    return {
+        {"empty", "", 400, "malformed_json", ""},
+        {"not JSON", "{", 400, "malformed_json", ""},
+        {"a list", "[]", 400, "malformed_json", ""},
+        {"null", "null", 400, "malformed_json", ""},
+        {"a member twice", R"({"serviceArguments":{"port":1,"port":2},"endpoints":[]})", 400,
+         "malformed_json", ""},
+        {"deep", R"({"serviceArguments":)" + std::string(30, '[') + std::string(30, ']') + "}", 400,
+         "malformed_json", ""},
+        {"too long", std::string(2 << 20, ' '), 413, "body_too_large", ""},
+        {"without serviceArguments", R"({"endpoints":[]})", 400, "required", "serviceArguments"},
+        {"serviceArguments null", body({}, {}, {{"serviceArguments", "null"}}), 422, "wrong_type",
+         "serviceArguments"},
+        {"serviceArguments a list", body({}, {}, {{"serviceArguments", "[]"}}), 422, "wrong_type",
+         "serviceArguments"},
+        {"without endpoints", body({}, {}, {{"endpoints", ""}}), 400, "endpoints_range",
+         "endpoints", "1..1024 entries"},
+        {"no endpoint", body({}, {}, {{"endpoints", "[]"}}), 400, "endpoints_range", "endpoints"},
+        {"endpoints an object", body({}, {}, {{"endpoints", "{}"}}), 422, "wrong_type",
+         "endpoints"},
+        {"an endpoint is text", body({}, {}, {{"endpoints", R"(["x"])"}}), 422, "wrong_type",
+         "endpoints[0]"},
+        {"unknown at the top", body({}, {}, {{"extra", "1"}}), 400, "unknown_field", "extra"},
+        {"secondary addresses", body({}, {}, {{"secondaryIPs", R"([{"x":1}])"}}), 400,
+         "not_supported_yet", "secondaryIPs"},
+        {"allowed sources", body({}, {}, {{"allowedSources", "[1]"}}), 400, "not_supported_yet",
+         "allowedSources"},
+    };
+}
+
+std::vector<Row> service_rows() {
+    return {
+        {"unknown", body({{"colour", "1"}}), 400, "unknown_field", "colour", ""},
+        {"known in another case", body({{"probetimeout", "1"}}), 400, "unknown_field",
+         "probetimeout", "probeTimeout"},
+        {"no address", body({{"externalIP", ""}}), 422, "required", "externalIP"},
+        {"a name as address", body({{"externalIP", R"("localhost")"}}), 400, "malformed_service",
+         "externalIP"},
+        {"an address with a port", body({{"externalIP", R"("10.0.0.1:80")"}}), 400,
+         "malformed_service", "externalIP"},
+        {"a number as address", body({{"externalIP", "1"}}), 422, "wrong_type", "externalIP"},
+        {"no port", body({{"port", ""}}), 400, "serv_port_range", "port"},
+        {"port 0", body({{"port", "0"}}), 400, "serv_port_range", "port", "1..65535"},
+        {"port too large", body({{"port", "65536"}}), 400, "serv_port_range", "port"},
+        {"port negative", body({{"port", "-1"}}), 400, "serv_port_range", "port"},
+        {"port as text", body({{"port", R"("80")"}}), 422, "wrong_type", "port"},
+        {"port a fraction", body({{"port", "80.0"}}), 422, "wrong_type", "port"},
+        {"port null", body({{"port", "null"}}), 422, "wrong_type", "port"},
+        {"no protocol", body({{"protocol", ""}}), 400, "malformed_proto", "protocol"},
+        {"unknown protocol", body({{"protocol", R"("http")"}}), 400, "malformed_proto", "protocol"},
+        {"udp", body({{"protocol", R"("udp")"}}), 400, "not_supported_yet", "protocol", "tcp"},
+        {"no mode", body({{"mode", ""}}), 400, "mode_not_supported", "mode", "4"},
+        {"mode 0", body({{"mode", "0"}}), 400, "mode_not_supported", "mode", "4"},
+        {"mode 5", body({{"mode", "5"}}), 400, "mode_not_supported", "mode", "4"},
+        {"port range", body({{"portMax", "8090"}}), 400, "not_supported_yet", "portMax"},
+        {"security 1", body({{"security", "1"}}), 400, "not_supported_yet", "security", "0"},
+        {"security 3", body({{"security", "3"}}), 422, "out_of_range", "security"},
+        {"http2 behind", body({{"backend_protocol", R"("http2")"}}), 400, "not_supported_yet",
+         "backend_protocol", "http1"},
+        {"unknown backend protocol", body({{"backend_protocol", R"("h3")"}}), 422, "unknown_value",
+         "backend_protocol", "http1"},
+        {"a wildcard host", body({{"host", R"("*.x")"}}), 400, "malformed_host", "host"},
+        {"a control character", body({{"name", R"("a\nb")"}}), 400, "malformed_text", "name"},
+        {"a long name", body({{"name", ("\"" + std::string(300, 'n') + "\"")}}), 422,
+         "out_of_range", "name"},
+        {"an id with a space", body({{"id", R"("a b")"}}), 400, "malformed_id", "id"},
+        {"a path without a mode", body({{"path_prefix", R"("/v1")"}}), 400,
+         "path_match_mode_required", "path_match_mode"},
+        {"an unknown path mode", body({{"path_match_mode", R"("regex")"}}), 422, "unknown_value",
+         "path_match_mode"},
+        {"annotation with a number", body({{"annotations", R"({"a":1})"}}), 422, "wrong_type",
+         "annotations"},
+        {"switched off", body({{"adminStateUp", "false"}}), 400, "not_supported_yet",
+         "adminStateUp", "true"},
+        {"attach", body({{"oper", "1"}}), 400, "not_supported_yet", "oper"},
+        {"sel 1", body({{"sel", "1"}}), 400, "not_supported_yet", "sel", "0, 2, 4"},
+        {"sel 8", body({{"sel", "8"}}), 400, "not_supported_yet", "sel"},
+        {"sel 11", body({{"sel", "11"}}), 422, "out_of_range", "sel", "0..10"},
+        {"unknown selector", body({{"selector", R"("best")"}}), 400, "selector_unknown", "selector",
+         "rr, lc, wrr"},
+        {"two selectors", body({{"selector", R"("rr")"}, {"sel", "4"}}), 400, "selector_conflict",
+         "selector"},
+        {"idle above a day", body({{"inactiveTimeOut", "86401"}}), 400, "service_args",
+         "inactiveTimeOut"},
+        {"two idle limits",
+         body({{"inactiveTimeOut", "5"}, {"timeouts", R"({"client_idle_ms":6000})"}}), 400,
+         "idle_timeout_conflict", "inactiveTimeOut"},
+        {"unknown timeout", body({{"timeouts", R"({"idle":1})"}}), 400, "unknown_field",
+         "timeouts.idle"},
+        {"timeout as text", body({{"timeouts", R"({"total_ms":"1s"})"}}), 422, "wrong_type",
+         "timeouts.total_ms"},
+        {"retry above ten", body({{"retry", R"({"connect":11})"}}), 422, "out_of_range",
+         "retry.connect", "0..10"},
+        {"another breaker", body({{"breaker", R"({"failures":6})"}}), 400, "not_supported_yet",
+         "breaker.failures", "5"},
+        {"small bodies only", body({{"max_body_bytes", "1023"}}), 422, "out_of_range",
+         "max_body_bytes", "1024..4294967296"},
+        {"an alias to nothing", body({{"model_aliases", R"({"a":""})"}}), 400, "malformed_text",
+         "model_aliases"},
+        {"unknown engine", body({{"engine", R"("sglang")"}}), 400, "engine_unknown", "engine",
+         "vllm"},
+        {"two engines", body({{"engine", R"("x")"}, {"kvEngineType", R"("vllm")"}}), 400,
+         "engine_conflict", "engine"},
+        {"an engine to come", body({{"kvEngineType", R"("trtllm")"}}), 400, "not_supported_yet",
+         "kvEngineType", "vllm"},
+        {"no engine", body({{"kvEngineType", R"("tgi")"}}), 422, "unknown_value", "kvEngineType"},
+        {"plugin_config a list", body({{"plugin_config", "[]"}}), 422, "wrong_type",
+         "plugin_config"},
+        {"breaker on", body({{"cb_enable", "true"}}), 400, "not_supported_yet", "cb_enable",
+         "false"},
+        {"keys", body({{"api_key_auth", R"("required")"}}), 400, "not_supported_yet",
+         "api_key_auth", "omitted"},
+        {"a session header", body({{"session_header_name", R"("X-S")"}}), 400, "not_supported_yet",
+         "session_header_name"},
+        {"admission", body({{"fc_mode", R"("enforce")"}}), 400, "not_supported_yet", "fc_mode"},
+        {"front TLS", body({{"mtls_frontend", R"({"client_cert_mode":"required"})"}}), 400,
+         "not_supported_yet", "mtls_frontend"},
+        {"handoff", body({{"client_handoff_fields", R"("pass")"}}), 400, "not_supported_yet",
+         "client_handoff_fields", "\"drop\""},
+    };
+}
+
+std::vector<Row> probe_and_kv_rows() {
+    return {
+        {"unknown probe", body({{"probetype", R"("icmp")"}}), 400, "malformed_service_ptype",
+         "probetype"},
+        {"https probe", body({{"probetype", R"("https")"}, {"probeport", "1"}}), 400,
+         "not_supported_yet", "probetype", "tcp, http or none"},
+        {"probe without port", body({{"probetype", R"("http")"}}), 400, "malformed_service_pport",
+         "probeport"},
+        {"port without probe", body({{"probeport", "8000"}}), 400, "malformed_service_pport",
+         "probeport"},
+        {"none with a port", body({{"probetype", R"("none")"}, {"probeport", "1"}}), 400,
+         "malformed_service_pport", "probeport"},
+        {"path of a tcp probe",
+         body({{"probetype", R"("tcp")"}, {"probeport", "1"}, {"probereq", R"("/h")"}}), 400,
+         "probereq_unused", "probereq"},
+        {"a probe path with a space",
+         body({{"probetype", R"("http")"}, {"probeport", "1"}, {"probereq", R"("/a b")"}}), 400,
+         "malformed_path", "probereq"},
+        {"an expected body", body({{"proberesp", R"("ok")"}}), 400, "not_supported_yet",
+         "proberesp"},
+        {"too many retries", body({{"probeRetries", "101"}}), 422, "out_of_range", "probeRetries"},
+        {"kv mode 1 without P/D", body({{"kvExactMode", "1"}}), 400, "kv_exact_mode_needs_pd",
+         "kvExactMode", "0 or 3"},
+        {"kv mode 2", body({{"kvExactMode", "2"}}), 400, "kv_exact_mode_reserved", "kvExactMode"},
+        {"kv mode 4", body({{"kvExactMode", "4"}}), 422, "out_of_range", "kvExactMode"},
+        {"P/D", body({{"pd_disagg_mode", "true"}}), 400, "not_supported_yet", "pd_disagg_mode"},
+        {"block size 0", body({{"kvBlockSize", "0"}}), 422, "out_of_range", "kvBlockSize"},
+        {"foreign hash", body({{"kvHashAlgo", R"("blockhash_trtllm")"}}), 400,
+         "kv_hash_algo_incompatible", "kvHashAlgo"},
+        {"unknown hash", body({{"kvHashAlgo", R"("md5")"}}), 422, "unknown_value", "kvHashAlgo"},
+        {"nine ranks", body({{"kvDpRankCount", "9"}}), 422, "out_of_range", "kvDpRankCount",
+         "1..8"},
+        {"no rank", body({{"kvDpRankCount", "0"}}), 422, "out_of_range", "kvDpRankCount"},
+        {"ranks past the last port", body({{"kvZmqPort", "65535"}, {"kvDpRankCount", "2"}}), 400,
+         "kv_port_range", "kvZmqPort", "at most 65534"},
+        {"replay past the last port", body({{"kvZmqPort", "65000"}}), 400, "kv_replay_port_range",
+         "kvReplayPort"},
+        {"soft", body({{"kvLbMode", R"("soft")"}}), 400, "not_supported_yet", "kvLbMode",
+         "off or hard"},
+        {"unknown lb mode", body({{"kvLbMode", R"("best")"}}), 422, "unknown_value", "kvLbMode"},
+        {"load factor", body({{"kvMeanLoadFactor", "99"}}), 422, "out_of_range",
+         "kvMeanLoadFactor"},
+        {"no discovery", body({{"kvDiscovery", R"("off")"}}), 400, "not_supported_yet",
+         "kvDiscovery", "\"auto\""},
+        {"republishing", body({{"kvRepublish", R"("tcp://127.0.0.1:1")"}}), 400,
+         "not_supported_yet", "kvRepublish"},
+    };
+}
+
+std::vector<Row> endpoint_rows() {
+    const std::string twice =
+        R"([{"endpointIP":"10.0.0.1","targetPort":1,"weight":1},{"endpointIP":"10.0.0.1","targetPort":1,"weight":2}])";
+    const std::string twice_v6 =
+        R"([{"endpointIP":"fd00::1","targetPort":1,"weight":1},{"endpointIP":"FD00:0::1","targetPort":1,"weight":2}])";
+    std::string many = "[";
+    for (int i = 0; i < 1025; ++i) {
+        many += (i == 0 ? "" : ",") + std::string(R"({"endpointIP":"10.0.0.1","targetPort":)") +
+                std::to_string(i + 1) + R"(,"weight":1})";
+    }
+    many += "]";
+    return {
+        {"without address", body({}, {{"endpointIP", ""}}), 422, "required",
+         "endpoints[0].endpointIP"},
+        {"a name", body({}, {{"endpointIP", R"("engine")"}}), 400, "malformed_lbep",
+         "endpoints[0].endpointIP"},
+        {"any address", body({}, {{"endpointIP", R"("0.0.0.0")"}}), 400, "malformed_lbep",
+         "endpoints[0].endpointIP"},
+        {"multicast", body({}, {{"endpointIP", R"("ff02::1")"}}), 400, "malformed_lbep",
+         "endpoints[0].endpointIP"},
+        {"port 0", body({}, {{"targetPort", "0"}}), 400, "malformed_lbep",
+         "endpoints[0].targetPort"},
+        {"without port", body({}, {{"targetPort", ""}}), 400, "malformed_lbep",
+         "endpoints[0].targetPort"},
+        {"without weight", body({}, {{"weight", ""}}), 422, "required", "endpoints[0].weight"},
+        {"weight 256", body({}, {{"weight", "256"}}), 422, "out_of_range", "endpoints[0].weight",
+         "0..255"},
+        {"a prefill role", body({}, {{"ep_role", "1"}}), 400, "not_supported_yet",
+         "endpoints[0].ep_role", "0"},
+        {"role 3", body({}, {{"ep_role", "3"}}), 400, "ep_role_range", "endpoints[0].ep_role"},
+        {"a backup", body({}, {{"backup", "true"}}), 400, "not_supported_yet",
+         "endpoints[0].backup", "false"},
+        {"another probe address", body({}, {{"monitorAddress", R"("10.0.0.9")"}}), 400,
+         "not_supported_yet", "endpoints[0].monitorAddress"},
+        {"a probe method", body({}, {{"httpMethod", R"("HEAD")"}}), 400, "not_supported_yet",
+         "endpoints[0].httpMethod"},
+        {"unknown", body({}, {{"rack", "1"}}), 400, "unknown_field", "endpoints[0].rack"},
+        {"twice", body({}, {}, {{"endpoints", twice}}), 400, "endpoint_duplicate", "endpoints"},
+        {"twice, spelled differently", body({}, {}, {{"endpoints", twice_v6}}), 400,
+         "endpoint_duplicate", "endpoints"},
+        {"1025", body({}, {}, {{"endpoints", many}}), 400, "endpoints_range", "endpoints"},
+    };
+}
+
+}  // namespace
+
+TEST_CASE("a refused body says why and changes nothing") {
+    test::MemoryStore store;
+    test::RecordingHooks hooks;
+    RuleBook book(store, hooks);
+    REQUIRE_FALSE(book.put(body({{"name", R"("kept")"}}), {}).refusal.has_value());
+    const std::string stored = store.text();
+    const auto table = book.table();
+    hooks.log.clear();
+
+    std::size_t rows = 0;
+    for (const auto& part : {syntax_rows(), service_rows(), probe_and_kv_rows(), endpoint_rows()}) {
+        for (const Row& row : part) {
+            CAPTURE(row.name);
+            const Outcome outcome = book.put(row.body, {});
+            REQUIRE(outcome.refusal.has_value());
+            CHECK(outcome.refusal->status == row.status);
+            CHECK(outcome.refusal->code == row.code);
+            CHECK(outcome.refusal->field == row.field);
+            CHECK_FALSE(outcome.refusal->message.empty());
+            if (row.allowed != "*") {
+                CHECK(outcome.refusal->allowed == row.allowed);
+            }
+            CHECK(store.text() == stored);
+            CHECK(book.table() == table);
+            CHECK(hooks.log.empty());
+            ++rows;
+        }
+    }
+    CHECK(rows > 100);
+    CHECK(store.commits == 1);
+}
+
+TEST_SUITE_END();
