@@ -60,7 +60,7 @@ Prompt prompt(std::uint64_t number, std::size_t blocks) {
     for (std::size_t b = 0; b < blocks; ++b) {
         p.hashes.push_back(mixed(number << 12 | b) | 1);
         for (std::uint32_t t = 0; t < kBlockTokens; ++t) {
-            p.tokens.push_back(static_cast<std::uint32_t>(mixed(number * 977 + b) + t) % 150'000);
+            p.tokens.push_back(static_cast<std::uint32_t>(mixed((number * 977 + b) * 16 + t) % 150'000));
         }
     }
     return p;
