@@ -1,14 +1,3 @@
-#ifdef SLUICE_SIM_WITHOUT_TOKENS
-#include "tests/sim/vllm/text_model.hpp"
-
-namespace sluice::sim::vllm {
-
-Result<std::unique_ptr<TextModel>> TextModel::load(const std::filesystem::path& dir) {
-    return Error{Code::Unsupported, dir.string() + ": built without core/tokens"};
-}
-
-}  // namespace sluice::sim::vllm
-#else
 #include <simdjson.h>
 
 #include <array>
@@ -160,4 +149,3 @@ Result<std::unique_ptr<TextModel>> TextModel::load(const std::filesystem::path& 
 }
 
 }  // namespace sluice::sim::vllm
-#endif

@@ -248,13 +248,18 @@ Result<EventsConfig> parse_events_config(std::string_view json_text) {
         return Error{Code::Invalid, "not a JSON object"};
     }
     EventsConfig out;
-    const auto text = [v](std::string_view key, std::string& to) {
-        if (const json::Value* m = v->get(key); m != nullptr && m->text() != nullptr) {
+    std::string wrong;
+    const auto text = [&](std::string_view key, std::string& to) {
+        if (const json::Value* m = v->get(key); m != nullptr && m->text() == nullptr) {
+            wrong = key;
+        } else if (m != nullptr) {
             to = *m->text();
         }
     };
-    const auto count = [v](std::string_view key, std::int64_t& to) {
-        if (const json::Value* m = v->get(key); m != nullptr && m->integer() != nullptr) {
+    const auto count = [&](std::string_view key, std::int64_t& to) {
+        if (const json::Value* m = v->get(key); m != nullptr && m->integer() == nullptr) {
+            wrong = key;
+        } else if (m != nullptr) {
             to = *m->integer();
         }
     };
@@ -266,6 +271,9 @@ Result<EventsConfig> parse_events_config(std::string_view json_text) {
     count("buffer_steps", out.buffer_steps);
     count("hwm", out.hwm);
     count("max_queue_size", out.max_queue_size);
+    if (!wrong.empty()) {
+        return Error{Code::Invalid, wrong + " is of the wrong type"};
+    }
     if (out.buffer_steps < 1 || out.hwm < 1 || out.max_queue_size < 1) {
         return Error{Code::Invalid, "buffer_steps, hwm and max_queue_size must be positive"};
     }

@@ -1,12 +1,15 @@
 #include "tests/sim/vllm/publisher.hpp"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <span>
 
 #include "core/base/bytes.hpp"
 #include "core/base/clock.hpp"
+#include "core/base/log.hpp"
 
 namespace sluice::sim::vllm {
 namespace {
@@ -59,7 +62,10 @@ bool asks_for_port(std::string_view endpoint) {
 }  // namespace
 
 Publisher::Publisher(Options options)
-    : options_(std::move(options)), shown_(options_.config), context_(1) {}
+    : options_(std::move(options)),
+      shown_(options_.config),
+      context_(1),
+      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
 Publisher::~Publisher() {
     {
@@ -67,7 +73,14 @@ Publisher::~Publisher() {
         is_stopping_ = true;
     }
     room_.notify_all();
-    work_.notify_all();
+    wake();
+    thread_ = std::jthread();
+    ::close(wake_fd_);
+}
+
+void Publisher::wake() const noexcept {
+    const std::uint64_t one = 1;
+    (void)!::write(wake_fd_, &one, sizeof one);  // a full counter is a pending signal already
 }
 
 Status Publisher::start() {
@@ -106,7 +119,7 @@ Status Publisher::start() {
     } catch (const zmq::error_t& e) {
         return Error{Code::Io, "KV events at " + shown_.endpoint + ": " + e.what()};
     }
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    thread_ = std::jthread([this] { run(); });
     pthread_setname_np(thread_.native_handle(), "kv-events");
     return {};
 }
@@ -114,36 +127,48 @@ Status Publisher::start() {
 void Publisher::publish(std::vector<KvEvent> events) {
     const double at = static_cast<double>(wall_us()) / 1e6;
     std::string payload = encode_batch(at, events, options_.rank, options_.encoding, options_.form);
-    std::unique_lock lock(mu_);
-    room_.wait(lock, [this] {
-        return is_stopping_ || queue_.size() < static_cast<std::size_t>(shown_.max_queue_size);
-    });
-    queue_.push_back(Batch{next_++, std::move(payload)});
-    work_.notify_one();
+    {
+        std::unique_lock lock(mu_);
+        room_.wait(lock, [this] {
+            return is_stopping_ || queue_.size() < static_cast<std::size_t>(shown_.max_queue_size);
+        });
+        queue_.push_back(Batch{next_++, std::move(payload)});
+    }
+    wake();
 }
 
-void Publisher::run(const std::stop_token& stop) {
-    // A replay request is seen within this time on an idle engine, as vLLM's publisher does it.
-    constexpr auto kReplayPause = std::chrono::milliseconds(50);
-    while (!stop.stop_requested()) {
-        std::deque<Batch> batches;
-        {
-            std::unique_lock lock(mu_);
-            work_.wait_for(lock, kReplayPause, [this] { return is_stopping_ || !queue_.empty(); });
-            if (is_stopping_) {
-                return;
-            }
-            batches.swap(queue_);
-        }
-        room_.notify_all();
-        try {
-            for (Batch& b : batches) {
-                send(std::move(b));
-            }
+bool Publisher::is_stopping() {
+    const std::lock_guard lock(mu_);
+    return is_stopping_;
+}
+
+void Publisher::run() {
+    std::vector<zmq::pollitem_t> items{{nullptr, wake_fd_, ZMQ_POLLIN, 0}};
+    if (router_) {
+        items.push_back({router_.handle(), 0, ZMQ_POLLIN, 0});
+    }
+    try {
+        while (!is_stopping()) {
+            zmq::poll(items);
+            std::uint64_t count = 0;
+            (void)!::read(wake_fd_, &count, sizeof count);  // only clears the signal
+            send_queued();
             serve_replay();
-        } catch (const zmq::error_t&) {
-            return;  // the context is gone: the process is ending
         }
+    } catch (const zmq::error_t& e) {
+        log::error("KV event publisher ended", {{"rank", options_.rank}, {"why", e.what()}});
+    }
+}
+
+void Publisher::send_queued() {
+    std::deque<Batch> batches;
+    {
+        const std::lock_guard lock(mu_);
+        batches.swap(queue_);
+    }
+    room_.notify_all();
+    for (Batch& b : batches) {
+        send(std::move(b));
     }
 }
 
@@ -175,6 +200,8 @@ void Publisher::serve_replay() {
         if (frames.size() != 3) {
             continue;  // dropped without a reply, as the engine does
         }
+        // Whoever has seen a reply of the engine finds its events here.
+        send_queued();
         std::uint64_t from = 0;
         for (const char c : frames[2]) {
             from = from << 8U | static_cast<unsigned char>(c);

@@ -71,7 +71,10 @@ private:
         std::uint64_t sequence = 0;
         std::string payload;
     };
-    void run(const std::stop_token& stop);
+    void run();
+    bool is_stopping();
+    void wake() const noexcept;
+    void send_queued();
     void send(Batch batch);
     void serve_replay();
 
@@ -82,11 +85,11 @@ private:
     zmq::context_t context_;
     zmq::socket_t pub_;
     zmq::socket_t router_;
+    int wake_fd_;             // something was queued, or it is time to end
     std::deque<Batch> sent_;  // publisher thread only
 
     std::mutex mu_;
     std::condition_variable room_;
-    std::condition_variable work_;
     std::deque<Batch> queue_;   // guarded by mu_
     std::uint64_t next_ = 0;    // guarded by mu_
     bool is_stopping_ = false;  // guarded by mu_
