@@ -58,7 +58,11 @@ void Http1Connection::end_now() noexcept {
 
 net::Task<void> Http1Connection::run() {
     socket_.watch(this);
-    while (co_await wait_for_request()) {
+    for (;;) {
+        const bool has_bytes = co_await wait_for_request();
+        if (!has_bytes) {
+            break;
+        }
         const Head head = co_await read_request_head();
         if (head != Head::Complete) {
             break;

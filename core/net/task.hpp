@@ -7,8 +7,15 @@
 //
 // A task starts when it is awaited. One that finishes without waiting hands its result over without
 // growing the stack, at every optimisation level; one that waited resumes its awaiter directly.
-// Write arguments that are lists as named arrays: g++ 12 ends the life of an initializer list's
-// array at the first suspension.
+//
+// Two things g++ 12.2 gets wrong without a word:
+//   if (co_await f()) { co_return 1; }      a co_await in the condition of an if, switch or loop
+//   whose
+//                                           body returns: the frame is read uninitialised. Name the
+//                                           result first: const bool ok = co_await f();
+//   co_await g({a, b});                     the array of an initializer list dies at the
+//   suspension.
+//                                           Name the array first.
 //
 // Threads: the thread of the loop it runs on.
 // Owns:    a Task owns its frame; destroying a suspended one ends everything it awaits. A TaskGroup
