@@ -17,6 +17,7 @@
 #include "core/admin/guarded_socket.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
+#include "core/rules/key.hpp"
 
 namespace sluice::admin {
 namespace {
@@ -202,11 +203,11 @@ Result<Tokens> ApiServer::Impl::tokens() const {
     if (!config_.token_file.empty()) {
         return Tokens::load(config_.token_file);
     }
-    net::IPAddress address;
-    if (!net::IPAddress::tryParse(config_.host, address)) {
+    const auto address = rules::canonical_ip(config_.host);
+    if (!address) {
         return Error{Code::Invalid, config_.host + ": not a numeric address"};
     }
-    if (!address.isLoopback()) {
+    if (!rules::is_loopback(*address)) {
         return Error{Code::Invalid,
                      config_.host +
                          " is not loopback: the management interface needs a token file "
@@ -231,6 +232,8 @@ void ApiServer::Impl::listen(const net::IPAddress& address) {
     params->setMaxThreads(config_.max_threads);
     params->setMaxQueued(config_.max_queued);
     params->setTimeout(Poco::Timespan(config_.io_timeout_ms * 1000LL));
+    // Poco can miss the wake-up of a thread that is about to wait; this bounds the wait of stop().
+    params->setThreadIdleTime(Poco::Timespan(0, 500'000));
     // A kept connection keeps a thread of a bounded pool.
     params->setKeepAlive(false);
     params->setSoftwareVersion("sluice");
@@ -248,7 +251,9 @@ Status ApiServer::Impl::start() {
     api_ = std::make_unique<Api>(Context{book_, providers_, config_.version, config_.build_info},
                                  std::move(*known));
     try {
-        listen(net::IPAddress(config_.host));
+        // Poco takes "::" for no address at all.
+        listen(config_.host == "::" ? net::IPAddress(net::IPAddress::IPv6)
+                                    : net::IPAddress(config_.host));
     } catch (const Poco::Exception& e) {
         server_.reset();
         port_ = 0;

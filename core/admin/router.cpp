@@ -78,7 +78,8 @@ Router::Router() {
 
 Router::Found Router::find(Request& request) const {
     Found out;
-    const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+    const std::string_view method =
+        request.method == "HEAD" ? std::string_view("GET") : std::string_view(request.method);
     std::string allow;
     for (const Route& route : routes_) {
         std::map<std::string, std::string, std::less<>> params;

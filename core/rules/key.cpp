@@ -120,6 +120,11 @@ bool is_multicast(const std::string& canonical) {
     return to_bytes(canonical, bytes) == 4 ? bytes[0] >= 0xE0 : bytes[0] == 0xFF;
 }
 
+bool is_loopback(const std::string& canonical) {
+    std::array<unsigned char, 16> bytes{};
+    return to_bytes(canonical, bytes) == 4 ? bytes[0] == 127 : canonical == "::1";
+}
+
 bool is_unspecified(const std::string& canonical) {
     std::array<unsigned char, 16> bytes{};
     to_bytes(canonical, bytes);

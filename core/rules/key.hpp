@@ -18,6 +18,7 @@ std::optional<std::string> canonical_ip(std::string_view text);
 // "fd00:1:2:3::" of "fd00:1:2:3::7": the /64 an IPv6 address is in; empty for anything else.
 std::optional<std::string> ipv6_network(const std::string& text);
 bool is_multicast(const std::string& canonical);
+bool is_loopback(const std::string& canonical);
 bool is_unspecified(const std::string& canonical);
 // IPv4 before IPv6, then by value: the order in which new endpoints are numbered.
 bool ip_less(const std::string& canonical_a, const std::string& canonical_b);

@@ -106,7 +106,8 @@ Parsed parse_rule(std::string_view body, const Defaults& defaults, const Loaded&
     out.warnings = std::move(draft.warnings);
     out.rule.effective = Json(effective.values()).dump();
     service.erase("id");  // the identity is the rule's, not the body's
-    // Lists that may only be empty say nothing.
+    // What may have one value only says nothing.
+    service.erase("adminStateUp");
     for (const char* name : {"secondaryIPs", "secondaryVIPs", "allowedSources"}) {
         top->erase(name);
     }

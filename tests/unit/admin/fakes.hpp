@@ -1,0 +1,50 @@
+// The rest of the daemon, as the management interface sees it, for tests.
+#pragma once
+#include "core/admin/providers.hpp"
+
+namespace sluice::test {
+
+class FakeProviders final : public admin::Providers {
+public:
+    admin::Readiness ready() override { return readiness; }
+    std::string plugins_json() override { return R"([{"id":"p"}])"; }
+    std::string flows_json(const admin::FlowFilter& filter) override {
+        asked = filter;
+        return "[]";
+    }
+    Result<std::string> explain(std::string_view json) override {
+        explained = json;
+        if (fail_with) {
+            return *fail_with;
+        }
+        return std::string(R"({"id":"r"})");
+    }
+    Result<admin::Inventory> inventory(const rules::RulePtr& rule,
+                                       const rules::EndpointSpec& endpoint,
+                                       std::size_t limit) override {
+        if (fail_with) {
+            return *fail_with;
+        }
+        inventory_of = std::to_string(rule->number) + " " + endpoint.name();
+        admin::Inventory out{"sha256", "", {1, 18446744073709551615ULL, 3}, 3};
+        out.blocks.resize(std::min(limit, out.blocks.size()));
+        return out;
+    }
+    admin::RuleLive rule_status(const rules::RulePtr& rule) override {
+        admin::RuleLive out = live;
+        if (endpoint_state) {
+            out.endpoints[rule->endpoints.front().id] = *endpoint_state;
+        }
+        return out;
+    }
+
+    admin::Readiness readiness;
+    admin::FlowFilter asked;
+    std::string explained;
+    std::string inventory_of;
+    admin::RuleLive live;
+    std::optional<admin::EndpointLive> endpoint_state;
+    std::optional<Error> fail_with;
+};
+
+}  // namespace sluice::test
