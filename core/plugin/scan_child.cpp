@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,7 +83,8 @@ bool read_all(Pipe& out, Pipe& err, std::string& out_text, std::string& err_text
 
 // Waits for the end of a child that has closed its outputs.
 bool has_ended(pid_t pid, Clock::time_point deadline) {
-    const int fd = ::pidfd_open(pid, 0);
+    // By number: glibc 2.36 declares pidfd_open without C linkage.
+    const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
     if (fd < 0) {
         return false;
     }
