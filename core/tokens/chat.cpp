@@ -206,7 +206,6 @@ Result<std::string> ChatTemplate::render(std::string_view chat_request_json,
     for (const auto& [name, text] : impl_->special_tokens) {
         in.set_variable(name, Value::of(std::string_view(text)));
     }
-    Value effort = member(*body, "reasoning_effort");
     bool has_thinking = false;
     if (const Value kwargs = member(*body, "chat_template_kwargs"); kwargs.is_dict()) {
         for (const DictEntry& e : kwargs.dict->view()) {
@@ -223,14 +222,12 @@ Result<std::string> ChatTemplate::render(std::string_view chat_request_json,
             }
             in.set_variable(name, e.value);
             has_thinking = has_thinking || name == "enable_thinking";
-            if (name == "reasoning_effort" && is_unset(effort)) {
-                effort = e.value;
-            }
         }
     } else if (!kwargs.is_none()) {
         return Error{Code::Invalid, "chat_template_kwargs must be an object"};
     }
-    if (!is_unset(effort)) {
+    // Only the request's own effort implies a value of enable_thinking, not one in the kwargs.
+    if (const Value effort = member(*body, "reasoning_effort"); !is_unset(effort)) {
         in.set_variable("reasoning_effort", effort);
         if (!has_thinking) {
             in.set_variable("enable_thinking",
