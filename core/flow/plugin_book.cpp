@@ -222,7 +222,7 @@ std::optional<rules::Refusal> PluginBook::check(const rules::Rule& rule,
 }
 
 Result<EnginePtr> PluginBook::engine(const rules::Rule& rule) {
-    return obtain<plugin::EngineInstance>(registry_, runtime_, engines_, rule.engine, rule,
+    return obtain<plugin::EngineInstance>(registry_, runtime_, engines_, rule.engine, rule, {},
                                           next_name_);
 }
 
