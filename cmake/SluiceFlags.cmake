@@ -5,9 +5,8 @@ add_compile_options("$<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-Wpedantic;-Wshadow;-
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # g++ 12 reports a maybe-uninitialised frame member in correct coroutines (GCC bug 104828 family)
-    # and false array bounds inside libstdc++ at -O2 and above; simdjson's headers, inlined into our
-    # code, draw false dangling-pointer reports.
-    add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-restrict;-Wno-dangling-pointer>")
+    # and false array bounds inside libstdc++ at -O2 and above.
+    add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-restrict>")
 endif()
 
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")

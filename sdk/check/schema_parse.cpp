@@ -122,7 +122,7 @@ private:
         if (!value.is_array()) {
             fail(path, "must have a list of names as \"required\"");
         }
-        for (const dom::element item : value.get_array().value_unsafe()) {
+        for (const dom::element item : dom::array(value.get_array().value_unsafe())) {
             out.push_back(text(item, "required", path));
         }
         return out;
@@ -186,7 +186,7 @@ private:
         if (!value.is_array()) {
             fail(path, "must have a list as \"enum\"");
         }
-        for (const dom::element item : value.get_array().value_unsafe()) {
+        for (const dom::element item : dom::array(value.get_array().value_unsafe())) {
             if (item.is_object() || item.is_array() || node.enum_json.size() >= kMaxEnum) {
                 fail(path, "has an \"enum\" of other things than a few plain values");
             }
@@ -201,7 +201,7 @@ private:
         if (!value.is_object()) {
             fail(path, "must have an object as \"properties\"");
         }
-        for (const auto member : value.get_object().value_unsafe()) {
+        for (const auto member : dom::object(value.get_object().value_unsafe())) {
             const std::string name(member.key);
             if (name.empty() || node.child(name) != nullptr) {
                 fail(path, "has an empty or repeated property name");

@@ -242,7 +242,7 @@ void write_value(const Node* node, dom::element value, Style style, std::string&
     } else if (value.is_array()) {
         out += '[';
         bool is_first = true;
-        for (const dom::element item : value.get_array().value_unsafe()) {
+        for (const dom::element item : dom::array(value.get_array().value_unsafe())) {
             out += is_first ? "" : ",";
             is_first = false;
             write_value(node == nullptr ? nullptr : node->items.get(), item, style, out);
