@@ -52,7 +52,8 @@ class Engines:
             return "b"
         if "--reasoning-parser qwen3" in capture["flags"]:
             # The small vocabulary has no token </think>; bytes have.
-            return "bytes-reasoning" if "ended-at-once" in capture["id"] else "reasoning"
+            needs_bytes = "ended-at-once" in capture["id"] and self.is_small()
+            return "bytes-reasoning" if needs_bytes else "reasoning"
         return "wide" if capture["id"].startswith("chat-tool") else "plain"
 
     def _start(self, kind):
