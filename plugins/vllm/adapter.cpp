@@ -60,8 +60,20 @@ const sluice_engine_info& Adapter::info() const noexcept {
     return kInfo;
 }
 
+Adapter::~Adapter() {
+    for (Attachment* at : attached_) {
+        delete at;
+    }
+}
+
 std::unique_ptr<Attachment> Adapter::attach(const sluice_endpoint& endpoint, std::uint32_t watch) {
-    return std::make_unique<Attachment>(host_, settings_, endpoint, watch);
+    auto at = std::make_unique<Attachment>(host_, settings_, endpoint, watch);
+    attached_.push_back(at.get());
+    return at;
+}
+
+void Adapter::detach(std::unique_ptr<Attachment> at) noexcept {
+    std::erase(attached_, at.get());
 }
 
 sluice_status Adapter::on_reply(const sluice_leg& leg, const sluice_reply& reply,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "plugins/vllm/attachment.hpp"
 #include "plugins/vllm/settings.hpp"
@@ -19,19 +20,22 @@ public:
     using Attachment = vllm::Attachment;
 
     Adapter(Host host, std::string_view config) : host_(host), settings_(parse_settings(config)) {}
+    ~Adapter();
 
     const sluice_engine_info& info() const noexcept;
     std::unique_ptr<Attachment> attach(const sluice_endpoint& endpoint, std::uint32_t watch);
-    void detach(std::unique_ptr<Attachment> at) noexcept { at.reset(); }
+    void detach(std::unique_ptr<Attachment> at) noexcept;
     sluice_status on_reply(const sluice_leg& leg, const sluice_reply& reply, sluice_reply_out& out);
-    // `params`: {"algorithm","seed" (absent: PYTHONHASHSEED is not set),"key_form":"bare"|"tagged",
-    // "lora_path","parent": hex of a digest to continue}.
+    // `params`: {"algorithm": absent = the rule's, else sha256; "seed": absent = the rule's, null =
+    // PYTHONHASHSEED is not set; "key_form": "bare" or "tagged"; "lora_path"; "parent": hex of a
+    // digest to continue; "parent_is_integer"}.
     sluice_status hash_blocks(const sluice_hash_input& in, std::span<std::uint64_t> out,
                               std::uint32_t& num);
 
 private:
     Host host_;
     Settings settings_;
+    std::vector<Attachment*> attached_;  // a faulted instance is destroyed without detach()
 };
 
 }  // namespace sluice::vllm

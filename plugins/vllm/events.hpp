@@ -58,7 +58,7 @@ struct Batch {
 
 inline constexpr int kMaxKeyDepth = 4;
 inline constexpr std::size_t kMaxPayloadBytes = 16U << 20U;
-inline constexpr std::size_t kMaxEvents = 1U << 18U;  // of one batch
+inline constexpr std::size_t kMaxEvents = 1U << 16U;  // of one batch; the gateway takes no more
 inline constexpr std::size_t kMaxKeys = 1U << 18U;    // extra keys of one batch, nested ones too
 
 // `out` is overwritten; after false its content is unspecified.

@@ -123,6 +123,7 @@ bool Rank::apply(std::uint64_t seq, Stream::Bytes payload) {
         host_.warn(
             "kv batch not applied",
             {{"endpoint", owner_.endpoint()}, {"rank", feed_.rank}, {"error", applied.what}});
+        return false;  // a hole like any other
     }
     if (out.cleared && !translator_.has_other_tiers()) {
         stream_.all_cleared();

@@ -45,7 +45,7 @@ public:
     class Out {
     public:
         virtual ~Out() = default;
-        // False: it does not decode; nothing of it was applied.
+        // False: it does not decode, or was refused; nothing of it was applied.
         virtual bool apply(std::uint64_t seq, Bytes payload) = 0;
         virtual void forget(Loss why) = 0;
         // Blocks known so far may be gone. `missing` batches are lost, 0 = not known.

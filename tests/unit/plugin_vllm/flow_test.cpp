@@ -585,6 +585,24 @@ TEST_SUITE("vllm/flow") {
         CHECK(f.sub().is_open);
     }
 
+    TEST_CASE("a batch the host refuses is a hole") {
+        Flow f;
+        f.attach_live();
+        f.live(0, batch_of({stored_event(prompt(1, 1))}));
+        f.host.apply_answer = SLUICE_E_LIMIT;
+        f.live(1, batch_of({stored_event(prompt(100, 1))}));
+        CHECK(f.state() == SLUICE_KV_UNPROVEN);
+        f.host.apply_answer = SLUICE_OK;
+        f.live(2, batch_of({stored_event(prompt(200, 1))}));
+        CHECK(f.held().size() == 2);
+    }
+
+    TEST_CASE("a faulted instance, destroyed without detach, leaves nothing behind") {
+        Flow f;
+        f.attach_live();
+        f.at = nullptr;  // the host makes no more calls than deactivate and destroy
+    }
+
     TEST_CASE("a host without the services refuses attach, and nothing leaks") {
         FakeHost bare;
         bare.withhold(SLUICE_SVC_EVENT);
