@@ -92,7 +92,8 @@ net::Task<Status> Prober::try_once(const Target& target) {
     }
     const std::string head = "GET " + target.spec.path + " HTTP/1.1\r\nHost: " + target.host +
                              "\r\nUser-Agent: sluice-probe\r\nConnection: close\r\n\r\n";
-    if (Status sent = co_await up->send(head, std::string_view{}, wait); !sent) {
+    Status sent = co_await up->send(head, std::string_view{}, wait);
+    if (!sent) {
         co_return std::move(sent).error().at("send");
     }
     auto answer = co_await up->read_head(wait);

@@ -42,17 +42,20 @@ Exchange::~Exchange() {
 
 net::Task<void> Exchange::run() {
     directory_ = worker_.shared.directory.get();
-    // Nested so that no step runs after one that answered.
-    if (co_await receive()) {
-        if (co_await find_service()) {
-            if (co_await tokenize()) {
-                if (co_await edit_body()) {
-                    if (co_await dispatch()) {
-                        co_await relay();
-                    }
-                }
-            }
-        }
+    bool goes_on = co_await receive();
+    goes_on = goes_on && find_service();
+    if (goes_on) {
+        goes_on = co_await tokenize();
+    }
+    goes_on = goes_on && edit_body();
+    if (goes_on) {
+        goes_on = co_await dispatch();
+    }
+    if (goes_on) {
+        co_await relay();
+    }
+    if (refusal_) {
+        co_await answer_refusal();
     }
     settle();
 }
@@ -71,24 +74,28 @@ void Exchange::client_left() {
     client_.abort();
 }
 
-net::Task<bool> Exchange::refuse(route::Refusal refusal) {
+bool Exchange::refuse(route::Refusal refusal) {
     receipt_.outcome =
         refusal.status >= 500 ? route::Outcome::UpstreamError : route::Outcome::Refused;
-    if (refusal.status == 504) {
+    if (refusal.status == 504 || refusal.status == 408) {
         receipt_.outcome = route::Outcome::Timeout;
     }
     receipt_.error_code = refusal.code;
     status_ = refusal.status;
-    const std::string body = error_body(refusal, receipt_.id, receipt_.model);
-    const http::Header request_id{"X-Request-Id", receipt_.id};
-    const http::Header extra[] = {request_id, {"Retry-After", "1"}};
-    const std::size_t num_extra = refusal.status == 503 || refusal.status == 429 ? 2 : 1;
-    const Status sent = co_await http::send_simple(client_, refusal.status, "application/json",
-                                                   body, http::HeaderSpan(extra, num_extra));
+    refusal_ = std::move(refusal);
+    return false;
+}
+
+net::Task<void> Exchange::answer_refusal() {
+    const std::string body = error_body(*refusal_, receipt_.id, receipt_.model);
+    const http::Header extra[] = {{"X-Request-Id", receipt_.id}, {"Retry-After", "1"}};
+    const bool may_retry = refusal_->status == 503 || refusal_->status == 429;
+    const http::HeaderSpan fields(extra, may_retry ? 2 : 1);
+    const Status sent =
+        co_await http::send_simple(client_, refusal_->status, "application/json", body, fields);
     if (!sent) {
         client_left();
     }
-    co_return false;
 }
 
 bool Exchange::is_json_body() const noexcept {
@@ -112,16 +119,14 @@ net::Task<bool> Exchange::receive() {
     if (!body) {
         switch (body.error().code) {
             case Code::Limit:
-                co_return co_await refuse(
-                    {413,
-                     "body_too_large",
-                     "the body is larger than " + std::to_string(max_bytes) + " bytes",
-                     {}});
+                co_return refuse({413,
+                                  "body_too_large",
+                                  "the body is larger than " + std::to_string(max_bytes) + " bytes",
+                                  {}});
             case Code::Timeout:
-                co_return co_await refuse(
-                    {408, "body_timeout", "the body did not arrive in time", {}});
+                co_return refuse({408, "body_timeout", "the body did not arrive in time", {}});
             case Code::Protocol:
-                co_return co_await refuse({400, "bad_body", body.error().what, {}});
+                co_return refuse({400, "bad_body", body.error().what, {}});
             default:
                 client_left();
                 co_return false;
@@ -134,11 +139,11 @@ net::Task<bool> Exchange::receive() {
         if (parsed) {
             view = *parsed;
         } else if (parsed.error().code == Code::Limit) {
-            co_return co_await refuse({400, "too_many_members", parsed.error().what, {}});
+            co_return refuse({400, "too_many_members", parsed.error().what, {}});
         } else if (route::api_of(head.path) != route::Api::Other ||
                    body_.find('\0') != std::string_view::npos || body_.front() != '[') {
             // What we cannot read an engine may read differently: it must not pass unseen.
-            co_return co_await refuse({400, "invalid_json", parsed.error().what, {}});
+            co_return refuse({400, "invalid_json", parsed.error().what, {}});
         }
     }
     json::BodyReader none;
@@ -148,27 +153,25 @@ net::Task<bool> Exchange::receive() {
     receipt_.is_stream = facts_.is_stream;
     receipt_.model = facts_.model;
     if (refusal) {
-        co_return co_await refuse(std::move(*refusal));
+        co_return refuse(std::move(*refusal));
     }
     co_return true;
 }
 
-net::Task<bool> Exchange::find_service() {
+bool Exchange::find_service() {
     const http::RequestHead& head = client_.head();
     const rules::Lookup found =
         directory_->table->find(listener_, head.authority, head.path, facts_.model);
     if (!found.rule) {
         switch (found.miss) {
             case rules::Miss::ModelUnavailable:
-                co_return co_await refuse({503, "model_unavailable",
-                                           "no backend pool for this model", "model", "api_error"});
+                return refuse({503, "model_unavailable", "no backend pool for this model", "model",
+                               "api_error"});
             case rules::Miss::NoRules:
                 client_.close_after();
-                co_return co_await refuse(
-                    {503, "no_rules", "this listener has no rules", {}, "api_error"});
+                return refuse({503, "no_rules", "this listener has no rules", {}, "api_error"});
             default:
-                co_return co_await refuse(
-                    {503, "no_route", "no rule matches host and path", {}, "api_error"});
+                return refuse({503, "no_route", "no rule matches host and path", {}, "api_error"});
         }
     }
     service_ = directory_->services[*found.rule];
@@ -181,17 +184,16 @@ net::Task<bool> Exchange::find_service() {
         deadline_us_ = client_.started_us() + rule.timeouts.total_ms * 1000U;
     }
     if (body_.size() > rule.max_body_bytes) {
-        co_return co_await refuse(
-            {413,
-             "body_too_large",
-             "the body is larger than " + std::to_string(rule.max_body_bytes) + " bytes",
-             {}});
+        return refuse({413,
+                       "body_too_large",
+                       "the body is larger than " + std::to_string(rule.max_body_bytes) + " bytes",
+                       {}});
     }
     if (!service_->traits.reserved_paths.empty()) {
         const std::string path = route::canonical_path(head.path);
         for (const std::string& reserved : service_->traits.reserved_paths) {
             if (path == reserved) {
-                co_return co_await refuse(
+                return refuse(
                     {404, "path_not_forwarded", "this path is not served through the gateway", {}});
             }
         }
@@ -201,7 +203,7 @@ net::Task<bool> Exchange::find_service() {
     if (alias != rule.model_aliases.end()) {
         served_model_ = alias->second;
     }
-    co_return true;
+    return true;
 }
 
 net::Task<bool> Exchange::tokenize() {
@@ -261,12 +263,12 @@ net::Task<bool> Exchange::tokenize() {
     co_return true;
 }
 
-net::Task<bool> Exchange::edit_body() {
+bool Exchange::edit_body() {
     const rules::Rule& rule = *service_->rule;
     if (facts_.body == nullptr) {
         scratch_->pieces.assign(1, body_);
         body_bytes_ = body_.size();
-        co_return true;
+        return true;
     }
     edits_.emplace(*facts_.body);
     if (rule.handoff != rules::Handoff::Pass) {
@@ -275,8 +277,8 @@ net::Task<bool> Exchange::edit_body() {
             route::find_reserved(*facts_.body, service_->traits.reserved_fields, *nested);
         if (!reserved.empty() && rule.handoff == rules::Handoff::Refuse) {
             worker_.readers.give_back(std::move(nested));
-            co_return co_await refuse({400, "handoff_field_not_allowed",
-                                       "this member may only be set between engines", reserved});
+            return refuse({400, "handoff_field_not_allowed",
+                           "this member may only be set between engines", reserved});
         }
         if (!reserved.empty()) {
             route::drop_reserved(*facts_.body, service_->traits.reserved_fields, *nested, *edits_);
@@ -293,7 +295,7 @@ net::Task<bool> Exchange::edit_body() {
     // The pieces point into the body and the edits; the reader is free for others.
     facts_.body = nullptr;
     worker_.readers.give_back(std::move(reader_));
-    co_return true;
+    return true;
 }
 
 void Exchange::settle() {

@@ -37,11 +37,11 @@ public:
     net::Task<void> run();
 
 private:
-    // Each step fills members; false: the request has been answered or its client is gone.
+    // Each step fills members; false: refusal_ says what to answer, or the client is gone.
     net::Task<bool> receive();
-    net::Task<bool> find_service();
+    bool find_service();
     net::Task<bool> tokenize();
-    net::Task<bool> edit_body();
+    bool edit_body();
     net::Task<bool> dispatch();
     net::Task<void> relay();
 
@@ -54,7 +54,9 @@ private:
     void send_reply_head();
     net::Task<void> fail_relay(const Error& error);
 
-    net::Task<bool> refuse(route::Refusal refusal);
+    // Notes what the client will be told instead of an engine's answer; returns false.
+    bool refuse(route::Refusal refusal);
+    net::Task<void> answer_refusal();
     net::Task<void> end_stream_with_error(std::string_view code, std::string_view message);
     void client_left();
     void settle();
@@ -82,6 +84,7 @@ private:
     std::optional<json::Edits> edits_;
     std::size_t body_bytes_ = 0;  // as it goes upstream
 
+    std::optional<route::Refusal> refusal_;
     fleet::Lease lease_;
     http::UpstreamStream upstream_;
     bool has_first_part_ = false;

@@ -36,24 +36,25 @@ net::Task<bool> Exchange::dispatch() {
         const route::Decision decision = worker_.ladder.choose(question, receipt_);
         if (!decision.is_found) {
             if (scratch_->tried.empty()) {
-                co_return co_await refuse({503,
-                                           "no_healthy_backend",
-                                           "no endpoint of this rule can take the request",
-                                           {},
-                                           "api_error"});
+                co_return refuse({503,
+                                  "no_healthy_backend",
+                                  "no endpoint of this rule can take the request",
+                                  {},
+                                  "api_error"});
             }
-            co_return co_await refuse({502,
-                                       "backend_unreachable",
-                                       "every endpoint refused the connection",
-                                       {},
-                                       "api_error"});
+            co_return refuse({502,
+                              "backend_unreachable",
+                              "every endpoint refused the connection",
+                              {},
+                              "api_error"});
         }
         if (decision.block_tokens != 0) {
             receipt_.predicted_cached =
                 std::int64_t{decision.matched_blocks} * std::int64_t{decision.block_tokens};
         }
         lease_ = fleet::Lease((*service_->pool)[decision.index].endpoint);
-        switch (co_await attempt(decision)) {
+        const Attempt outcome = co_await attempt(decision);
+        switch (outcome) {
             case Attempt::Answered:
                 co_return true;
             case Attempt::Over:
@@ -65,11 +66,11 @@ net::Task<bool> Exchange::dispatch() {
         upstream_.close();
         scratch_->tried.push_back(decision.index);
         if (scratch_->tried.size() >= max_attempts) {
-            co_return co_await refuse({502,
-                                       "backend_unreachable",
-                                       "every endpoint refused the connection",
-                                       {},
-                                       "api_error"});
+            co_return refuse({502,
+                              "backend_unreachable",
+                              "every endpoint refused the connection",
+                              {},
+                              "api_error"});
         }
     }
 }
@@ -120,7 +121,7 @@ net::Task<Exchange::Attempt> Exchange::attempt(const route::Decision& decision) 
         }
         if (head.error().code == Code::Timeout) {
             leg().verdict = "first_byte_timeout";
-            co_await refuse(
+            refuse(
                 {504, "upstream_timeout", "the endpoint did not answer in time", {}, "api_error"});
             co_return Attempt::Over;
         }
@@ -128,16 +129,17 @@ net::Task<Exchange::Attempt> Exchange::attempt(const route::Decision& decision) 
         if (rule.retry.after_dispatch && head.error().code != Code::Protocol) {
             co_return Attempt::Elsewhere;
         }
-        co_await refuse({502,
-                         "upstream_failed",
-                         "the endpoint failed before it answered: " + head.error().what,
-                         {},
-                         "api_error"});
+        refuse({502,
+                "upstream_failed",
+                "the endpoint failed before it answered: " + head.error().what,
+                {},
+                "api_error"});
         co_return Attempt::Over;
     }
     endpoint.note_connected();
     if (status_ >= 500 || status_ == 429) {
-        co_return co_await judge(decision);
+        const Attempt judged = co_await judge(decision);
+        co_return judged;
     }
     leg().verdict = "relayed";
     co_return Attempt::Answered;
@@ -185,8 +187,7 @@ net::Task<Exchange::Attempt> Exchange::judge(const route::Decision& decision) {
                 co_return Attempt::Over;
             }
             leg().verdict = "died";
-            co_await refuse(
-                {502, "upstream_failed", "the endpoint's answer broke off", {}, "api_error"});
+            refuse({502, "upstream_failed", "the endpoint's answer broke off", {}, "api_error"});
             co_return Attempt::Over;
         }
         scratch_->first_part.assign(part->bytes);
@@ -247,7 +248,8 @@ net::Task<void> Exchange::relay() {
     if (has_first_part_) {
         send_reply_head();
         observer_.see(scratch_->first_part);
-        if (!co_await client_.send_body(scratch_->first_part)) {
+        const Status sent = co_await client_.send_body(scratch_->first_part);
+        if (!sent) {
             client_left();
             co_return;
         }
@@ -261,7 +263,8 @@ net::Task<void> Exchange::relay() {
         if (!part && part.error().code == Code::Timeout && is_held &&
             worker_.loop.now_us() < deadline_us_) {
             send_reply_head();
-            if (!co_await client_.flush()) {
+            const Status flushed = co_await client_.flush();
+            if (!flushed) {
                 client_left();
                 co_return;
             }
@@ -281,7 +284,8 @@ net::Task<void> Exchange::relay() {
             co_await end_stream_with_error("empty_stream", "the endpoint's stream held no event");
             co_return;
         }
-        if (!co_await client_.send_body(part->bytes, is_complete)) {
+        const Status sent = co_await client_.send_body(part->bytes, is_complete);
+        if (!sent) {
             client_left();
             co_return;
         }
@@ -289,7 +293,8 @@ net::Task<void> Exchange::relay() {
     if (!client_.head_taken()) {
         send_reply_head();
     }
-    if (!co_await client_.finish()) {
+    const Status finished = co_await client_.finish();
+    if (!finished) {
         client_left();
     }
 }
@@ -305,11 +310,11 @@ net::Task<void> Exchange::fail_relay(const Error& error) {
     log::warn("response broke off",
               {{"endpoint", leg().endpoint}, {"request_id", receipt_.id}, {"reason", error.what}});
     if (!client_.head_taken()) {
-        co_await refuse({502,
-                         "upstream_failed",
-                         "the endpoint ended before its answer began",
-                         {},
-                         "api_error"});
+        refuse({502,
+                "upstream_failed",
+                "the endpoint ended before its answer began",
+                {},
+                "api_error"});
         co_return;
     }
     if (observer_.kind() == Observer::Kind::Events) {
@@ -330,11 +335,13 @@ net::Task<void> Exchange::end_stream_with_error(std::string_view code, std::stri
     receipt_.error_code = code;
     client_.close_after();
     const std::string event = error_event(code, message, receipt_.id);
-    if (!co_await client_.send_body(event, true)) {
+    const Status sent = co_await client_.send_body(event, true);
+    if (!sent) {
         client_left();
         co_return;
     }
-    if (!co_await client_.finish()) {
+    const Status finished = co_await client_.finish();
+    if (!finished) {
         client_left();
     }
 }

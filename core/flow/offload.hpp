@@ -48,7 +48,9 @@ net::Task<Status> offload(net::Loop& loop, ThreadPool& pool, Job job, net::Cance
     if (!is_queued) {
         co_return Error{Code::Unavailable, "the compute queue is full"};
     }
-    co_return co_await done.wait({.deadline_us = net::kNever, .cancel = cancel});
+    const net::Wait wait{net::kNever, cancel};
+    Status finished = co_await done.wait(wait);
+    co_return finished;
 }
 
 }  // namespace sluice::flow

@@ -67,7 +67,8 @@ void HttpCaller::start(std::shared_ptr<HttpCall> call) {
 
 net::Task<void> HttpCaller::run(std::shared_ptr<HttpCall> call) {
     HttpOutcome out;
-    if (const Status done = co_await exchange(*call, out); !done) {
+    const Status done = co_await exchange(*call, out);
+    if (!done) {
         out.status = to_status(done.error());
     }
     out.elapsed_us = now_us() - call->begin_us_;
@@ -84,7 +85,8 @@ net::Task<Status> HttpCaller::exchange(HttpCall& call, HttpOutcome& out) {
         co_return std::move(leased).error();
     }
     http::UpstreamStream stream = std::move(leased).value();
-    if (auto sent = co_await stream.send(spec.head, std::string_view(spec.body), wait); !sent) {
+    Status sent = co_await stream.send(spec.head, std::string_view(spec.body), wait);
+    if (!sent) {
         co_return std::move(sent).error();
     }
     auto head = co_await stream.read_head(wait);

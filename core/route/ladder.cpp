@@ -147,11 +147,11 @@ void Ladder::match_blocks(const Question& q) {
 }
 
 std::string_view Ladder::kv_guard(const Question& q) const {
-    if (!has_prompt(q.facts)) {
+    if (q.facts.api != Api::Chat && q.facts.api != Api::Completions) {
         return "api";
     }
     if (q.prompt == nullptr) {
-        return "tokenize";
+        return "text_empty";  // no JSON body
     }
     if (!q.prompt->miss.empty()) {
         return q.prompt->miss;
