@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "core/tokens/unicode.hpp"
 
@@ -46,16 +48,15 @@ std::size_t white_after(std::string_view text, std::size_t at) noexcept {
 }  // namespace
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) {
-    std::erase_if(tokens, [](const AddedToken& t) { return t.content.empty(); });
-    std::stable_sort(tokens.begin(), tokens.end(), [](const AddedToken& a, const AddedToken& b) {
-        return a.content < b.content;
-    });
+    std::map<std::string, AddedToken> by_content;
     for (AddedToken& token : tokens) {
-        if (!tokens_.empty() && tokens_.back().content == token.content) {
-            tokens_.back() = std::move(token);
-        } else {
-            tokens_.push_back(std::move(token));
+        if (!token.content.empty()) {
+            const std::string content = token.content;
+            by_content.insert_or_assign(content, std::move(token));
         }
+    }
+    for (auto& entry : by_content) {
+        tokens_.push_back(std::move(entry.second));
     }
     root_.fill(kNone);
     if (tokens_.empty()) {

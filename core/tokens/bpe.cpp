@@ -35,6 +35,9 @@ Bpe::Bpe(Model model)
     for (unsigned c = 0; c < ascii_.size(); ++c) {
         ascii_[c] = model_.is_byte_level ? model_.id_of_byte[c] : starts_.of(c).id;
     }
+    has_whole_alphabet_ = model_.is_byte_level &&
+                          std::find(model_.id_of_byte.begin(), model_.id_of_byte.end(), kNoToken) ==
+                              model_.id_of_byte.end();
     model_.joined.clear();
     model_.joined.shrink_to_fit();
 }
@@ -68,8 +71,46 @@ void Bpe::encode(std::string_view word, IdSink& out) const {
     out.commit(count <= kShortSymbols ? merge_short(symbols, count) : merge_long(symbols, count));
 }
 
+// The token a character starts as, kNoToken if as its bytes or not at all.
+inline TokenId Bpe::whole_character(const char* p, unsigned length, char32_t value,
+                                    std::string_view word) const noexcept {
+    const CharStarts::Start whole = starts_.of(value);
+    const char* const after = p + length;
+    if ((whole.left != 0 && p != word.data() && starts_.is_barred(whole.left, byte_of(p[-1]))) ||
+        (whole.right != 0 && after != word.data() + word.size() &&
+         starts_.is_barred(whole.right, byte_of(*after)))) {
+        return kNoToken;
+    }
+    return whole.id;
+}
+
+// start() where no character is unknown.
+std::size_t Bpe::start_bytes(std::string_view word, TokenId* out) const noexcept {
+    const TokenId* const id_of_byte = model_.id_of_byte.data();
+    TokenId* const begin = out;
+    const char* p = word.data();
+    const char* const end = p + word.size();
+    while (p != end) {
+        if (byte_of(*p) < 0x80) {
+            *out++ = id_of_byte[byte_of(*p++)];
+            continue;
+        }
+        const unicode::Decoded c = unicode::decode(p);
+        const TokenId whole = whole_character(p, c.length, c.value, word);
+        if (whole != kNoToken) {
+            *out++ = whole;
+            p += c.length;
+        } else {
+            for (const char* const stop = p + c.length; p != stop; ++p) {
+                *out++ = id_of_byte[byte_of(*p)];
+            }
+        }
+    }
+    return static_cast<std::size_t>(out - begin);
+}
+
 // Writes the start symbols of `word`; `out` has room for one a byte.
-std::size_t Bpe::start(std::string_view word, TokenId* out) const noexcept {
+std::size_t Bpe::start_any(std::string_view word, TokenId* out) const noexcept {
     std::size_t count = 0;
     // Unknown characters wait for the next known one, as fused runs need; bytes do not flush them.
     std::size_t waiting = 0;
@@ -88,14 +129,7 @@ std::size_t Bpe::start(std::string_view word, TokenId* out) const noexcept {
         } else {
             const unicode::Decoded c = unicode::decode(p);
             length = c.length;
-            const CharStarts::Start& whole = starts_.of(c.value);
-            if (whole.id != kNoToken &&
-                (whole.left == 0 || p == word.data() ||
-                 !starts_.is_barred(whole.left, byte_of(p[-1]))) &&
-                (whole.right == 0 || p + length == end ||
-                 !starts_.is_barred(whole.right, byte_of(p[length])))) {
-                id = whole.id;
-            }
+            id = whole_character(p, length, c.value, word);
         }
         if (id != kNoToken) {
             flush();
@@ -140,10 +174,12 @@ std::size_t Bpe::merge_short(TokenId* symbols, std::size_t count) const noexcept
         ranks[i] = merge.rank;
         joined[i] = merge.joined;
     };
+    bool merges_any = false;
     for (std::size_t i = 0; i + 1 < count; ++i) {
         ask(i);
+        merges_any |= ranks[i] != kNoRank;
     }
-    for (;;) {
+    while (merges_any) {
         std::size_t best = 0;
         for (std::size_t i = 1; i + 1 < count; ++i) {
             best = ranks[i] < ranks[best] ? i : best;
@@ -168,6 +204,7 @@ std::size_t Bpe::merge_short(TokenId* symbols, std::size_t count) const noexcept
             ask(best - 1);
         }
     }
+    return count;
 }
 
 // The same with a heap of (rank, place).

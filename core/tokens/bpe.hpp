@@ -51,7 +51,13 @@ public:
     std::size_t merge_count() const noexcept { return merges_.size(); }
 
 private:
-    std::size_t start(std::string_view word, TokenId* out) const noexcept;
+    std::size_t start(std::string_view word, TokenId* out) const noexcept {
+        return has_whole_alphabet_ ? start_bytes(word, out) : start_any(word, out);
+    }
+    std::size_t start_bytes(std::string_view word, TokenId* out) const noexcept;
+    std::size_t start_any(std::string_view word, TokenId* out) const noexcept;
+    TokenId whole_character(const char* p, unsigned length, char32_t value,
+                            std::string_view word) const noexcept;
     std::size_t merge_short(TokenId* symbols, std::size_t count) const noexcept;
     std::size_t merge_long(TokenId* symbols, std::size_t count) const;
 
@@ -59,6 +65,7 @@ private:
     MergeTable merges_;
     CharStarts starts_;
     std::array<TokenId, 128> ascii_{};
+    bool has_whole_alphabet_ = false;  // byte-level, and every byte has a token
 };
 
 }  // namespace sluice::tokens

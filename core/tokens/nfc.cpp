@@ -1,8 +1,10 @@
 #include "core/tokens/nfc.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "core/tokens/unicode.hpp"
@@ -26,19 +28,23 @@ NfcKind kind_of(char32_t c) noexcept {
     return unicode::kNfcKinds[unicode::kNfcKind[unicode::kNfcPage[c >> 8U]][c & 0xFFU]];
 }
 
-// Bytes from `p` on that need no look: ASCII by eight, then U+5000..U+9FFF by character.
+// Bytes from `p` on that need no look: ASCII in strides, then U+4000..U+9FFF by character.
 const char* skip_inert(const char* p, const char* end) noexcept {
     while (p != end) {
         const auto lead = static_cast<unsigned char>(*p);
         if (lead < 0x80) {
-            std::uint64_t word = 0;
-            if (end - p >= 8) {
-                std::memcpy(&word, p, 8);
-                p += (word & 0x8080808080808080U) == 0 ? 8 : 1;
-            } else {
+            std::array<std::uint64_t, 4> words{};
+            while (end - p >= 32) {
+                std::memcpy(words.data(), p, 32);
+                if (((words[0] | words[1] | words[2] | words[3]) & 0x8080808080808080U) != 0) {
+                    break;
+                }
+                p += 32;
+            }
+            while (p != end && static_cast<unsigned char>(*p) < 0x80) {
                 ++p;
             }
-        } else if (lead >= 0xE5 && lead <= 0xE9) {
+        } else if (lead >= 0xE4 && lead <= 0xE9) {
             p += 3;
         } else {
             break;
@@ -50,6 +56,7 @@ const char* skip_inert(const char* p, const char* end) noexcept {
 struct Mark {
     char32_t value;
     std::uint8_t combining_class;
+    std::uint32_t place = 0;  // in the stretch, before ordering
 };
 
 void decompose(char32_t c, std::vector<Mark>& out) {
@@ -103,14 +110,18 @@ void append_stretch(std::string_view text, std::vector<Mark>& marks, std::string
         decompose(c.value, marks);
         p += c.length;
     }
+    for (std::uint32_t i = 0; i < marks.size(); ++i) {
+        marks[i].place = i;
+    }
     for (auto it = marks.begin(); it != marks.end();) {
         if (it->combining_class == 0) {
             ++it;
             continue;
         }
         auto run_end = std::find_if(it, marks.end(), [](Mark m) { return m.combining_class == 0; });
-        std::stable_sort(it, run_end,
-                         [](Mark a, Mark b) { return a.combining_class < b.combining_class; });
+        std::sort(it, run_end, [](Mark a, Mark b) {
+            return std::pair{a.combining_class, a.place} < std::pair{b.combining_class, b.place};
+        });
         it = run_end;
     }
     Mark* starter = nullptr;

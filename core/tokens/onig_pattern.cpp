@@ -1,9 +1,11 @@
 #include "core/tokens/onig_pattern.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/tokens/unicode.hpp"
 
@@ -67,9 +69,6 @@ public:
         while (at_ < in_.size() && !error_) {
             step();
         }
-        if (!error_ && has_properties_ && is_caseless_) {
-            fail("character properties together with (?i:");
-        }
         if (error_) {
             return *std::move(error_);
         }
@@ -99,7 +98,10 @@ private:
     }
     // The members of a class as ranges, to go between brackets. Surrogates are no characters.
     void put_ranges(const Class& cls) {
-        has_properties_ |= cls.categories != 0;
+        if (cls.categories != 0 && is_caseless()) {
+            fail("a character property within (?i:");
+            return;
+        }
         const auto has = [&cls](char32_t c) {
             return (c < 0xD800 || c > 0xDFFF) && cls.has(c);
         };
@@ -148,6 +150,14 @@ private:
                 interval();
                 break;
             case ')':
+                if (groups_.empty()) {
+                    fail("a group that was not opened");
+                    break;
+                }
+                groups_.pop_back();
+                out_ += c;
+                ++at_;
+                break;
             case '|':
             case '*':
             case '+':
@@ -217,7 +227,6 @@ private:
         }
         at_ = close + 1;
         cls->is_negated = is_negated;
-        has_properties_ = true;
         return cls;
     }
 
@@ -304,7 +313,7 @@ private:
         for (const std::string_view open : {"(?:", "(?=", "(?!", "(?>", "(?i:"}) {
             if (take(open)) {
                 out_ += open;
-                is_caseless_ |= open == "(?i:";
+                groups_.push_back(open == "(?i:");
                 return;
             }
         }
@@ -315,6 +324,10 @@ private:
         // Nothing refers back to a group, so it need not be captured.
         ++at_;
         out_ += "(?:";
+        groups_.push_back(false);
+    }
+    bool is_caseless() const {
+        return std::find(groups_.begin(), groups_.end(), true) != groups_.end();
     }
 
     // {n}, {n,} and {n,m}; others mean different things to the two engines.
@@ -344,8 +357,7 @@ private:
     std::string_view in_;
     std::size_t at_ = 0;
     std::string out_;
-    bool has_properties_ = false;
-    bool is_caseless_ = false;
+    std::vector<bool> groups_;  // the open ones: is it (?i:
     std::optional<Error> error_;
 };
 

@@ -21,6 +21,7 @@ namespace sluice::tokens {
 class PreTokenizer {
 public:
     static constexpr std::size_t kMaxStages = 8;
+    static constexpr std::size_t kBatch = 128;
 
     enum class Prefix {
         Never,
@@ -43,16 +44,15 @@ public:
     // True if the result depends on whether the piece is at the start of the text.
     bool depends_on_start() const noexcept;
 
-    // Calls emit(text, size, spans, count) for batches of splits, in order. `text` may be another
-    // one than the piece's, and is gone after the call; `size` bytes of it may be read.
+    // Calls emit(text, size, spans, count) for batches of at most kBatch splits, in order. `text`
+    // may be another one than the piece's, and is gone after the call; `size` bytes of it may be
+    // read.
     template <class Emit>
     bool run(std::string_view piece, bool is_at_start, Emit&& emit) const {
         return run_from(0, piece, {0, static_cast<std::uint32_t>(piece.size())}, is_at_start, emit);
     }
 
 private:
-    static constexpr std::size_t kBatch = 128;
-
     static std::string changed(const Stage& stage, std::string_view piece, bool is_at_start);
 
     template <class Emit>

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <utility>
 
 #include "core/tokens/tokenizer_json_parts.hpp"
@@ -81,7 +82,7 @@ Status read_decoder(element value, TokenizerParts& out) {
     if (value.get(entries) != simdjson::SUCCESS) {
         return invalid("added_tokens_decoder must be an object");
     }
-    std::vector<std::pair<TokenId, AddedToken>> tokens;
+    std::map<TokenId, AddedToken> tokens;
     for (const auto [key, item] : entries) {
         TokenId id = 0;
         const auto parsed = std::from_chars(key.data(), key.data() + key.size(), id);
@@ -92,10 +93,8 @@ Status read_decoder(element value, TokenizerParts& out) {
         if (!token) {
             return std::move(token).error().at("added_tokens_decoder");
         }
-        tokens.emplace_back(id, std::move(*token));
+        tokens.insert_or_assign(id, std::move(*token));
     }
-    std::stable_sort(tokens.begin(), tokens.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& entry : tokens) {
         if (Status status = add(std::move(entry.second), out); !status) {
             return status;

@@ -49,15 +49,22 @@ inline Char char_at(const char* p) noexcept {
     return {unicode::class_of(c.value), static_cast<std::uint8_t>(c.length)};
 }
 
+#if defined(__SSE2__)
+// A bit for each of the 16 bytes at `p` that is no ASCII letter.
+inline unsigned other_than_letters(const char* p) noexcept {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m128i lower = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
+    const __m128i from_a = _mm_sub_epi8(lower, _mm_set1_epi8('a'));
+    const __m128i is_letter = _mm_cmpeq_epi8(_mm_min_epu8(from_a, _mm_set1_epi8(25)), from_a);
+    return static_cast<unsigned>(_mm_movemask_epi8(is_letter)) ^ 0xFFFFU;
+}
+#endif
+
 // The end of the run of ASCII letters at `p`.
 inline const char* skip_ascii_letters(const char* p, const char* end) noexcept {
 #if defined(__SSE2__)
     while (end - p >= 16) {
-        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-        const __m128i lower = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
-        const __m128i from_a = _mm_sub_epi8(lower, _mm_set1_epi8('a'));
-        const __m128i is_letter = _mm_cmpeq_epi8(_mm_min_epu8(from_a, _mm_set1_epi8(25)), from_a);
-        const auto others = static_cast<unsigned>(_mm_movemask_epi8(is_letter)) ^ 0xFFFFU;
+        const unsigned others = other_than_letters(p);
         if (others != 0) {
             return p + std::countr_zero(others);
         }
@@ -70,12 +77,40 @@ inline const char* skip_ascii_letters(const char* p, const char* end) noexcept {
     return p;
 }
 
-// The end of the run at `p` of characters whose category is in `set`, which contains all letters.
-inline const char* skip_letters(const char* p, const char* end, unicode::Mask set) noexcept {
+// True for U+4E00..U+9FFF, which are all letters.
+inline bool is_unified_ideograph(const char* p) noexcept {
+    const auto lead = static_cast<unsigned char>(*p);
+    return lead >= 0xE4 && lead <= 0xE9 &&
+           (lead != 0xE4 || static_cast<unsigned char>(p[1]) >= 0xB8);
+}
+
+// A word of ASCII letters with one character before it that `takes_prefix` allows: the split most
+// text is made of. Null if it is another kind of split, or too near the end to look 16 bytes ahead.
+inline const char* skip_plain_word(const char* p, const char* end,
+                                   const std::array<bool, 256>& takes_prefix) noexcept {
+#if defined(__SSE2__)
+    if (end - p > 16) {
+        p += takes_prefix[static_cast<unsigned char>(*p)] ? 1 : 0;
+        const unsigned others = other_than_letters(p);
+        if (others != 0 && (others & 1U) == 0) {
+            p += std::countr_zero(others);
+            return static_cast<unsigned char>(*p) < 0x80 ? p : nullptr;
+        }
+    }
+#else
+    (void)p;
+    (void)end;
+    (void)takes_prefix;
+#endif
+    return nullptr;
+}
+
+// As skip_letters, from where a letter over ASCII or a long word may be.
+[[gnu::noinline]] inline const char* skip_letters_far(const char* p, const char* end,
+                                                      unicode::Mask set) noexcept {
     for (;;) {
         p = skip_ascii_letters(p, end);
-        // U+5000..U+9FFF are all letters.
-        while (p != end && static_cast<unsigned char>(*p) - 0xE5U <= 4U) {
+        while (p != end && is_unified_ideograph(p)) {
             p += 3;
         }
         if (p == end) {
@@ -91,6 +126,20 @@ inline const char* skip_letters(const char* p, const char* end, unicode::Mask se
             return p;
         }
     }
+}
+
+// The end of the run at `p` of characters whose category is in `set`, which contains all letters.
+inline const char* skip_letters(const char* p, const char* end, unicode::Mask set) noexcept {
+#if defined(__SSE2__)
+    if (end - p >= 16) {
+        const unsigned others = other_than_letters(p);
+        if (others != 0) {
+            p += std::countr_zero(others);
+            return static_cast<unsigned char>(*p) < 0x80 ? p : skip_letters_far(p, end, set);
+        }
+    }
+#endif
+    return skip_letters_far(p, end, set);
 }
 
 // True if a character in `set` (which contains all letters and nothing else of ASCII) is at `p`.

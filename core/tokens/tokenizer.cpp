@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <system_error>
 
@@ -81,6 +82,13 @@ PreTokenizer with_word_cuts(PreTokenizer pre_tokenizer, const Bpe& bpe, bool is_
         pre_tokenizer.add(std::move(stage));
     }
     return pre_tokenizer;
+}
+
+// Words worth a large entry. Without spaces a "word" of Chinese or Japanese is a clause, and hardly
+// one comes twice.
+bool may_recur(std::string_view word) noexcept {
+    const auto lead = static_cast<unsigned char>(word[word.size() - 3]);
+    return word.size() <= WordCache::kLargeBytes && (lead < 0xE3 || lead > 0xE9);
 }
 
 }  // namespace
@@ -192,34 +200,44 @@ bool Tokenizer::Impl::encode_piece(std::string_view piece, bool is_at_start, IdS
         });
 }
 
+// Twice over the batch: first to ask for the words' places in the cache, then to use them.
 void Tokenizer::Impl::encode_words(const char* text, std::size_t size, const Span* spans,
                                    std::size_t count, IdSink& out) const {
-    for (const Span* span = spans; span != spans + count; ++span) {
-        const char* const p = text + span->begin;
-        const std::size_t length = span->end - span->begin;
+    std::array<WordCache::SmallKey, PreTokenizer::kBatch> keys;
+    std::array<std::uint64_t, PreTokenizer::kBatch> hashes;
+    for (std::size_t i = 0; i < count; ++i) {
+        const char* const p = text + spans[i].begin;
+        const std::uint32_t length = spans[i].end - spans[i].begin;
         if (length <= WordCache::kSmallBytes) {
-            const auto key =
-                WordCache::small_key(p, static_cast<std::uint32_t>(length), size - span->begin);
+            keys[i] = WordCache::small_key(p, length, size - spans[i].begin);
+            hashes[i] = WordCache::hash_of(keys[i]);
+            words.prefetch_small(hashes[i]);
+        } else if (may_recur({p, length})) {
+            hashes[i] = WordCache::hash_of(std::string_view(p, length));
+            words.prefetch_large(hashes[i]);
+        }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::string_view word(text + spans[i].begin, spans[i].end - spans[i].begin);
+        const std::size_t first = out.size();
+        if (word.size() <= WordCache::kSmallBytes) {
             TokenId* const ids = out.room(WordCache::kSmallIds);
-            if (const std::size_t found = words.find(key, ids); found != 0) {
+            if (const std::size_t found = words.find(keys[i], hashes[i], ids); found != 0) {
                 out.commit(found);
                 continue;
             }
-            const std::size_t first = out.size();
-            bpe.encode({p, length}, out);
-            words.put(key, out.at(first), out.size() - first);
-        } else if (length <= WordCache::kLargeBytes) {
-            const std::string_view word(p, length);
-            TokenId* const ids = out.room(WordCache::kLargeIds);
-            if (const std::size_t found = words.find(word, ids); found != 0) {
-                out.commit(found);
-                continue;
-            }
-            const std::size_t first = out.size();
             bpe.encode(word, out);
-            words.put(word, out.at(first), out.size() - first);
+            words.put(keys[i], hashes[i], out.at(first), out.size() - first);
+        } else if (may_recur(word)) {
+            TokenId* const ids = out.room(WordCache::kLargeIds);
+            if (const std::size_t found = words.find(word, hashes[i], ids); found != 0) {
+                out.commit(found);
+                continue;
+            }
+            bpe.encode(word, out);
+            words.put(word, hashes[i], out.at(first), out.size() - first);
         } else {
-            bpe.encode({p, length}, out);
+            bpe.encode(word, out);
         }
     }
 }

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -27,34 +28,21 @@ T* allocate(std::size_t count) {
     return entries;
 }
 
+// At least two entries, so that finding needs no special case.
 std::size_t whole_power(std::size_t entries) noexcept {
-    return entries < 2 ? 0 : std::bit_floor(entries);
+    return std::bit_floor(std::max<std::size_t>(entries, 2));
 }
 
 std::uint64_t state_of(std::uint64_t version, std::size_t length, std::size_t count) noexcept {
     return (version & 0xFFFFFFFFU) | std::uint64_t{length} << 32U | std::uint64_t{count} << 40U;
 }
-std::size_t length_of(std::uint64_t state) noexcept {
-    return state >> 32U & 0xFFU;
-}
-std::size_t count_of(std::uint64_t state) noexcept {
-    return state >> 40U & 0xFFU;
-}
-bool is_being_written(std::uint64_t state) noexcept {
-    return (state & 1U) != 0;
-}
-
 // Takes the entry for writing; false if somebody has it. Stores that follow are releases, so who
 // reads one of them also reads an odd (or later) version.
 bool claim(std::atomic<std::uint64_t>& state, std::uint64_t& seen) noexcept {
     seen = state.load(std::memory_order_relaxed);
-    return !is_being_written(seen) &&
+    return (seen & 1U) == 0 &&
            state.compare_exchange_strong(seen, seen | 1U, std::memory_order_acquire,
                                          std::memory_order_relaxed);
-}
-
-std::uint64_t large_hash(std::string_view word) noexcept {
-    return XXH3_64bits(word.data(), word.size());
 }
 
 std::uint64_t eight_at(std::string_view word, std::size_t at) noexcept {
@@ -73,39 +61,19 @@ void WordCache::Free::operator()(void* p) const noexcept {
 WordCache::WordCache(std::size_t bytes)
     : small_count_(whole_power(bytes / 2 / sizeof(Small))),
       large_count_(whole_power(bytes / 2 / sizeof(Large))) {
-    if (small_count_ != 0) {
-        small_.reset(allocate<Small>(small_count_));
-    }
-    if (large_count_ != 0) {
-        large_.reset(allocate<Large>(large_count_));
-    }
+    small_.reset(allocate<Small>(small_count_));
+    large_.reset(allocate<Large>(large_count_));
 }
 
 WordCache::~WordCache() = default;
 
-std::size_t WordCache::find(const SmallKey& key, TokenId* out) const noexcept {
-    if (small_count_ == 0) {
-        return 0;
-    }
-    const Small* const bucket = small_.get() + (hash_of(key) & (small_count_ - 2));
-    for (const Small* entry = bucket; entry != bucket + 2; ++entry) {
-        const std::uint64_t state = entry->state.load(std::memory_order_acquire);
-        const std::uint64_t low = entry->low.load(std::memory_order_acquire);
-        const std::uint64_t high = entry->high.load(std::memory_order_acquire);
-        const std::uint64_t ids = entry->ids.load(std::memory_order_acquire);
-        if (low == key.low && high == key.high && length_of(state) == key.length &&
-            !is_being_written(state) && entry->state.load(std::memory_order_relaxed) == state) {
-            out[0] = static_cast<TokenId>(ids) & kMaxSmallId;
-            out[1] = static_cast<TokenId>(ids >> 21U) & kMaxSmallId;
-            out[2] = static_cast<TokenId>(ids >> 42U) & kMaxSmallId;
-            return count_of(state);
-        }
-    }
-    return 0;
+std::uint64_t WordCache::hash_of(std::string_view word) noexcept {
+    return XXH3_64bits(word.data(), word.size());
 }
 
-void WordCache::put(const SmallKey& key, const TokenId* ids, std::size_t count) noexcept {
-    if (small_count_ == 0 || count == 0 || count > kSmallIds || key.length == 0) {
+void WordCache::put(const SmallKey& key, std::uint64_t hash, const TokenId* ids,
+                    std::size_t count) noexcept {
+    if (count == 0 || count > kSmallIds || key.length == 0) {
         return;
     }
     std::uint64_t packed = 0;
@@ -115,8 +83,7 @@ void WordCache::put(const SmallKey& key, const TokenId* ids, std::size_t count) 
         }
         packed = packed << 21U | ids[i];
     }
-    const std::uint64_t hash = hash_of(key);
-    Small* const bucket = small_.get() + (hash & (small_count_ - 2));
+    Small* const bucket = small_.get() + small_index(hash);
     // The free place, or one of the two by the versions' parity: each is written about as often.
     const std::uint64_t first = bucket[0].state.load(std::memory_order_relaxed);
     const std::uint64_t second = bucket[1].state.load(std::memory_order_relaxed);
@@ -133,11 +100,12 @@ void WordCache::put(const SmallKey& key, const TokenId* ids, std::size_t count) 
     entry.state.store(state_of(seen + 2, key.length, count), std::memory_order_release);
 }
 
-std::size_t WordCache::find(std::string_view word, TokenId* out) const noexcept {
-    if (large_count_ == 0 || word.empty() || word.size() > kLargeBytes) {
+std::size_t WordCache::find(std::string_view word, std::uint64_t hash,
+                            TokenId* out) const noexcept {
+    if (word.empty() || word.size() > kLargeBytes) {
         return 0;
     }
-    const Large& entry = large_[large_hash(word) & (large_count_ - 1)];
+    const Large& entry = large_[large_index(hash)];
     const std::uint64_t state = entry.state.load(std::memory_order_acquire);
     if (length_of(state) != word.size() || is_being_written(state)) {
         return 0;
@@ -156,12 +124,12 @@ std::size_t WordCache::find(std::string_view word, TokenId* out) const noexcept 
     return entry.state.load(std::memory_order_relaxed) == state ? count : 0;
 }
 
-void WordCache::put(std::string_view word, const TokenId* ids, std::size_t count) noexcept {
-    if (large_count_ == 0 || count == 0 || count > kLargeIds || word.empty() ||
-        word.size() > kLargeBytes) {
+void WordCache::put(std::string_view word, std::uint64_t hash, const TokenId* ids,
+                    std::size_t count) noexcept {
+    if (count == 0 || count > kLargeIds || word.empty() || word.size() > kLargeBytes) {
         return;
     }
-    Large& entry = large_[large_hash(word) & (large_count_ - 1)];
+    Large& entry = large_[large_index(hash)];
     std::uint64_t seen = 0;
     if (!claim(entry.state, seen)) {
         return;

@@ -77,12 +77,48 @@ public:
         return key;
     }
 
-    // Number of ids, 0 if not remembered. Writes kSmallIds (kLargeIds) places of `out` either way.
-    std::size_t find(const SmallKey& key, TokenId* out) const noexcept;
-    std::size_t find(std::string_view word, TokenId* out) const noexcept;
+    static std::uint64_t hash_of(const SmallKey& key) noexcept {
+        // The halves of a 128-bit product, mixed; the constants keep a zero half from erasing all.
+        __extension__ typedef unsigned __int128 Wide;
+        const Wide product = static_cast<Wide>(key.low ^ 0x9E3779B97F4A7C15U) *
+                             (key.high ^ 0xD6E8FEB86659FD93U ^ key.length);
+        return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
+    }
+    static std::uint64_t hash_of(std::string_view word) noexcept;
 
-    void put(const SmallKey& key, const TokenId* ids, std::size_t count) noexcept;
-    void put(std::string_view word, const TokenId* ids, std::size_t count) noexcept;
+    // Brings the place of a word near, some words before it is asked for.
+    void prefetch_small(std::uint64_t hash) const noexcept {
+        __builtin_prefetch(small_.get() + small_index(hash));
+    }
+    void prefetch_large(std::uint64_t hash) const noexcept {
+        __builtin_prefetch(large_.get() + large_index(hash));
+    }
+
+    // Number of ids, 0 if not remembered. Writes kSmallIds (kLargeIds) places of `out` either way.
+    std::size_t find(const SmallKey& key, std::uint64_t hash, TokenId* out) const noexcept {
+        const Small* const bucket = small_.get() + small_index(hash);
+        for (const Small* entry = bucket; entry != bucket + kWays; ++entry) {
+            const std::uint64_t state = entry->state.load(std::memory_order_acquire);
+            const std::uint64_t low = entry->low.load(std::memory_order_acquire);
+            const std::uint64_t high = entry->high.load(std::memory_order_acquire);
+            const std::uint64_t ids = entry->ids.load(std::memory_order_acquire);
+            const bool is_same = low == key.low && high == key.high &&
+                                 length_of(state) == key.length && !is_being_written(state);
+            if (is_same && entry->state.load(std::memory_order_relaxed) == state) {
+                out[0] = static_cast<TokenId>(ids) & kMaxSmallId;
+                out[1] = static_cast<TokenId>(ids >> 21U) & kMaxSmallId;
+                out[2] = static_cast<TokenId>(ids >> 42U) & kMaxSmallId;
+                return count_of(state);
+            }
+        }
+        return 0;
+    }
+    std::size_t find(std::string_view word, std::uint64_t hash, TokenId* out) const noexcept;
+
+    void put(const SmallKey& key, std::uint64_t hash, const TokenId* ids,
+             std::size_t count) noexcept;
+    void put(std::string_view word, std::uint64_t hash, const TokenId* ids,
+             std::size_t count) noexcept;
 
     std::size_t bytes() const noexcept;
     // Entries in use; walks the tables.
@@ -107,13 +143,21 @@ private:
         void operator()(void* p) const noexcept;
     };
 
-    static std::uint64_t hash_of(const SmallKey& key) noexcept {
-        // The halves of a 128-bit product, mixed; the constants keep a zero half from erasing all.
-        __extension__ typedef unsigned __int128 Wide;
-        const Wide product = static_cast<Wide>(key.low ^ 0x9E3779B97F4A7C15U) *
-                             (key.high ^ 0xD6E8FEB86659FD93U ^ key.length);
-        return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
+    static constexpr std::size_t kWays = 2;  // entries of one cache line
+
+    static constexpr std::size_t length_of(std::uint64_t state) noexcept {
+        return state >> 32U & 0xFFU;
     }
+    static constexpr std::size_t count_of(std::uint64_t state) noexcept {
+        return state >> 40U & 0xFFU;
+    }
+    static constexpr bool is_being_written(std::uint64_t state) noexcept {
+        return (state & 1U) != 0;
+    }
+    std::size_t small_index(std::uint64_t hash) const noexcept {
+        return hash & (small_count_ - kWays);
+    }
+    std::size_t large_index(std::uint64_t hash) const noexcept { return hash & (large_count_ - 1); }
 
     std::unique_ptr<Small[], Free> small_;
     std::unique_ptr<Large[], Free> large_;
