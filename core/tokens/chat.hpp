@@ -41,7 +41,7 @@ enum class ChatEngine { Vllm, TrtLlm };
 enum class ContentFormat { String, OpenAi };
 
 struct ChatOptions {
-    ChatClock clock;
+    ChatClock clock{};
     ChatEngine engine = ChatEngine::Vllm;
     // The engine drops `tools` when tool_choice is "none" (a server flag of vLLM; off by default).
     bool drops_tools_on_choice_none = false;

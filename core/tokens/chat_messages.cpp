@@ -6,24 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "core/tokens/chat_fields.hpp"
 #include "core/tokens/jinja/json.hpp"
 
 namespace sluice::tokens {
 namespace {
 
 constexpr std::string_view kBilling = "x-anthropic-billing-header";
-
-const Value* field(const Value& object, std::string_view name) {
-    return object.is_dict() ? find(*object.dict, name) : nullptr;
-}
-// A field that is there and not null.
-const Value* set_field(const Value& object, std::string_view name) {
-    const Value* v = field(object, name);
-    return v != nullptr && !v->is_none() ? v : nullptr;
-}
-Error invalid(std::string what) {
-    return Error{Code::Invalid, std::move(what)};
-}
 
 bool is_media(std::string_view type) {
     static constexpr std::string_view kMedia[] = {
@@ -80,32 +69,6 @@ public:
 
     bool has_media() const { return has_media_; }
 
-    Value join(const std::vector<std::string_view>& texts, std::string_view between) {
-        std::size_t size = texts.empty() ? 0 : between.size() * (texts.size() - 1);
-        for (const std::string_view t : texts) {
-            size += t.size();
-        }
-        if (texts.size() == 1) {
-            return Value::of(texts[0]);
-        }
-        char* to = arena_.text(size);
-        if (to == nullptr) {
-            return Value::of("");
-        }
-        std::size_t at = 0;
-        const auto add = [&](std::string_view s) {
-            std::memcpy(to + at, s.data(), s.size());
-            at += s.size();
-        };
-        for (std::size_t i = 0; i < texts.size(); ++i) {
-            if (i > 0) {
-                add(between);
-            }
-            add(texts[i]);
-        }
-        return Value::of(std::string_view(to, size));
-    }
-
 private:
     struct Part {
         std::string_view text;
@@ -142,7 +105,7 @@ private:
                 texts.push_back(p.text);
             }
         }
-        return join(texts, "\n");
+        return join_texts(arena_, texts, "\n");
     }
 
     Status part(const Value& item, std::string_view role, std::vector<Part>& parts) {
@@ -322,70 +285,6 @@ private:
     bool has_media_ = false;
 };
 
-// The text of a shaped message, for merging: parts joined as a text template would have them.
-void collect_texts(const Value& message, Shaper& shaper, std::vector<std::string_view>& out) {
-    const Value& content = *find(*message.dict, "content");
-    std::vector<std::string_view> texts;
-    if (content.is_string()) {
-        texts.push_back(content.str());
-    } else {
-        for (const Value& part : content.list->view()) {
-            if (const Value* text = find(*part.dict, "text"); text != nullptr && text->size > 0) {
-                texts.push_back(text->str());
-            }
-        }
-    }
-    const Value joined = shaper.join(texts, "\n");
-    if (joined.size > 0) {
-        out.push_back(joined.str());
-    }
-}
-
-bool has_role(const Value& message, std::string_view role) {
-    return find(*message.dict, "role")->str() == role;
-}
-
-// Turns developer messages into system messages and brings those to one, at the front.
-ListData* without_developer(Arena& arena, ListData* in, Shaper& shaper) {
-    ListData* out = make_list(arena, in->size);
-    for (const Value& message : in->view()) {
-        if (!has_role(message, "developer")) {
-            append(arena, *out, message);
-            continue;
-        }
-        DictData* system = make_dict(arena, message.dict->size);
-        for (const DictEntry& e : message.dict->view()) {
-            if (e.key.str() == "role") {
-                put(arena, *system, e.key, Value::of("system"));
-            } else if (e.key.str() != "tools") {
-                put(arena, *system, e.key, e.value);
-            }
-        }
-        append(arena, *out, Value::of(system));
-    }
-    const auto is_system = [](const Value& m) {
-        return has_role(m, "system");
-    };
-    const auto systems = std::ranges::count_if(out->view(), is_system);
-    if (systems == 0 || (systems == 1 && is_system(out->items[0]))) {
-        return out;
-    }
-    std::vector<std::string_view> texts;
-    ListData* merged = make_list(arena, out->size);
-    DictData* first = make_dict(arena, 2);
-    append(arena, *merged, Value::of(first));
-    for (const Value& message : out->view()) {
-        if (is_system(message)) {
-            collect_texts(message, shaper, texts);
-        } else {
-            append(arena, *merged, message);
-        }
-    }
-    put(arena, *first, "role", Value::of("system"));
-    put(arena, *first, "content", shaper.join(texts, "\n\n"));
-    return merged;
-}
-
 }  // namespace
 
 Result<ShapedMessages> shape_messages(Arena& arena, const Value& messages,
@@ -409,52 +308,12 @@ Result<ShapedMessages> shape_messages(Arena& arena, const Value& messages,
         append(arena, *out, *shaped);
     }
     if (has_developer && !style.knows_developer && style.engine == ChatEngine::Vllm) {
-        out = without_developer(arena, out, shaper);
+        out = without_developer(arena, out);
     }
     if (arena.exceeded()) {
         return Error{Code::Limit, "the request is too large to render"};
     }
     return ShapedMessages{out, shaper.has_media()};
-}
-
-Result<Value> shape_tools(Arena& arena, const Value& tools) {
-    if (tools.is_none() || tools.is_undefined()) {
-        return Value::none();
-    }
-    if (!tools.is(Kind::List)) {
-        return invalid("tools must be a list");
-    }
-    ListData* out = make_list(arena, tools.list->size);
-    for (const Value& tool : tools.list->view()) {
-        const Value* function = set_field(tool, "function");
-        const Value* name = function != nullptr ? field(*function, "name") : nullptr;
-        if (name == nullptr || !name->is_string()) {
-            return invalid("a tool needs a function with a name");
-        }
-        DictData* inner = make_dict(arena, 5);
-        put(arena, *inner, "name", *name);
-        for (const std::string_view key : {"description", "parameters"}) {
-            const Value* v = field(*function, key);
-            put(arena, *inner, key, v != nullptr ? *v : Value::none());
-        }
-        if (const Value* strict = set_field(*function, "strict")) {
-            put(arena, *inner, "strict", *strict);
-        }
-        const Value* defer = set_field(tool, "defer_loading");
-        const Value* inner_defer = defer != nullptr ? defer : set_field(*function, "defer_loading");
-        if (inner_defer != nullptr) {
-            put(arena, *inner, "defer_loading", *inner_defer);
-        }
-        const Value* type = set_field(tool, "type");
-        DictData* shaped = make_dict(arena, 3);
-        put(arena, *shaped, "type", type != nullptr ? *type : Value::of("function"));
-        put(arena, *shaped, "function", Value::of(inner));
-        if (defer != nullptr) {
-            put(arena, *shaped, "defer_loading", *defer);
-        }
-        append(arena, *out, Value::of(shaped));
-    }
-    return Value::of(out);
 }
 
 }  // namespace sluice::tokens

@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,9 @@ struct TokenStream {
 
 // "\r\n" and "\r" become "\n"; one final newline is dropped.
 std::string normalise_source(std::string_view source);
+// The inside of a string literal with its escapes resolved; every backslash has a character after
+// it. Empty for a malformed escape.
+std::optional<std::string> unescape(std::string_view body);
 // The views point into `source` and into `pool`, which must both outlive the tokens.
 Result<TokenStream> tokenize(std::string_view source, std::deque<std::string>& pool);
 

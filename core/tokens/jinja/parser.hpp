@@ -45,7 +45,8 @@ private:
         Parser& p;
     };
 
-    // The first error stands; the rest of the input is dropped, which ends every loop.
+    // parser_tokens.cpp. The first error stands; the rest of the input is dropped, which ends every
+    // loop.
     void fail(std::string what);
     bool failed() const { return error_.has_value(); }
 
@@ -64,7 +65,7 @@ private:
     Expr* binary(Op op, Expr* a, Expr* b);
     Stmt* make(StmtKind kind);
 
-    // parser_expr.cpp
+    // parser_expr.cpp and, from postfix() on, parser_postfix.cpp
     Expr* expression(bool with_condition = true);
     Expr* condition();
     Expr* logical_or();
