@@ -205,6 +205,10 @@ void Daemon::stop() {
     if (scrape_source_ != 0) {
         metrics::registry().remove_source(scrape_source_);
     }
+    // Jobs report to the loops that asked for them, so they end first.
+    if (shared_) {
+        shared_->compute.stop();
+    }
     // Requests end before what they use: workers, then rules with their plugins, then the threads
     // plugins run on.
     for (const auto& worker : workers_) {

@@ -12,16 +12,21 @@ ThreadPool::ThreadPool(const std::string& name, std::size_t num_threads, std::si
     }
 }
 
-ThreadPool::~ThreadPool() {
+void ThreadPool::stop() {
+    {
+        const std::lock_guard lock(mu_);
+        is_stopped_ = true;
+    }
     for (std::jthread& thread : threads_) {
         thread.request_stop();
     }
+    threads_.clear();  // joins
 }
 
 bool ThreadPool::post(std::function<void()> job) {
     {
         const std::lock_guard lock(mu_);
-        if (jobs_.size() >= max_queued_) {
+        if (is_stopped_ || jobs_.size() >= max_queued_) {
             return false;
         }
         jobs_.push_back(std::move(job));

@@ -17,12 +17,13 @@ namespace sluice {
 class ThreadPool {
 public:
     ThreadPool(const std::string& name, std::size_t num_threads, std::size_t max_queued);
-    // Runs what is queued, then ends the threads.
-    ~ThreadPool();
+    ~ThreadPool() { stop(); }
     ThreadPool(const ThreadPool&) = delete;
     ThreadPool& operator=(const ThreadPool&) = delete;
 
-    // False when the queue is full; the job is dropped then.
+    // Runs what is queued, then ends the threads; later posts are refused. Idempotent, control.
+    void stop();
+    // False when the queue is full or the pool stopped; the job is dropped then.
     [[nodiscard]] bool post(std::function<void()> job);
 
 private:
@@ -32,6 +33,7 @@ private:
     std::mutex mu_;
     std::condition_variable_any wake_;
     std::deque<std::function<void()>> jobs_;  // guarded by mu_
+    bool is_stopped_ = false;                 // guarded by mu_
     std::vector<std::jthread> threads_;
 };
 

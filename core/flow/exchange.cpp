@@ -227,13 +227,12 @@ net::Task<bool> Exchange::tokenize() {
             struct Load {
                 std::shared_ptr<const tokens::Model> model;
             };
-            auto load = std::make_shared<Load>();
-            const Status loaded = co_await offload(
-                worker_.loop, worker_.shared.compute,
-                [load, name, &library = worker_.shared.library] {
-                    load->model = library.find(name);
-                },
-                &client_.departure());
+            const auto load = std::make_shared<Load>();
+            Offload loading(worker_.loop, worker_.shared.compute,
+                            [load, name, &library = worker_.shared.library] {
+                                load->model = library.find(name);
+                            });
+            const Status loaded = co_await loading.done(wait_ms(0));
             if (!loaded && loaded.error().code == Code::Cancelled) {
                 client_left();
                 co_return false;
@@ -244,9 +243,9 @@ net::Task<bool> Exchange::tokenize() {
     if (body_.size() <= Shared::kInlineBodyBytes) {
         route::read_prompt(facts_, model.get(), *reader_, scratch_->prompt);
     } else {
-        auto job = std::make_shared<route::PromptJob>(facts_, body_, model);
-        const Status done = co_await offload(
-            worker_.loop, worker_.shared.compute, [job] { job->run(); }, &client_.departure());
+        const auto job = std::make_shared<route::PromptJob>(facts_, body_, model);
+        Offload reading(worker_.loop, worker_.shared.compute, [job] { job->run(); });
+        const Status done = co_await reading.done(wait_ms(0));
         if (!done && done.error().code == Code::Cancelled) {
             client_left();
             co_return false;

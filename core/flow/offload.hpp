@@ -1,10 +1,14 @@
-// Runs a job on the compute pool while the loop goes on.
+// A job that runs on the compute pool while its loop goes on.
 //
-// Threads: awaited on a loop; the job runs on a pool thread.
-// Owns:    the job and its result are kept until the job has run, also when the awaiting task is
-//          destroyed meanwhile; so a job must own, not borrow, whatever may go with the task.
-// Errors:  Unavailable when the pool's queue is full, Cancelled when the client left first.
+//   Offload load(loop, pool, [found, &library] { found->model = library.find(...); });
+//   const Status done = co_await load.done(wait);
+//
+// Threads: made and awaited on a loop; the job runs on a pool thread.
+// Owns:    nothing of the job: it is kept until it has run, also when the Offload is destroyed
+//          before; so a job must own, not borrow, whatever may go with the request.
+// Errors:  done(): Unavailable when the pool's queue is full, Cancelled or Timeout as waited for.
 #pragma once
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -14,43 +18,40 @@
 
 namespace sluice::flow {
 
-namespace detail {
-
-// Shared by the waiting task and the job; `waiter` is used on the loop only.
-struct Handover {
-    net::Event* waiter = nullptr;
-    bool is_done = false;
-};
-
-}  // namespace detail
-
-// `job` is a callable without arguments that keeps its result where the caller can find it (a
-// shared object it owns).
-template <class Job>
-net::Task<Status> offload(net::Loop& loop, ThreadPool& pool, Job job, net::Cancel* cancel) {
-    auto handover = std::make_shared<detail::Handover>();
-    net::Event done(loop);
-    struct Leave {
-        detail::Handover& h;
-        ~Leave() { h.waiter = nullptr; }
-    };
-    handover->waiter = &done;
-    const Leave leave{*handover};
-    const bool is_queued = pool.post([&loop, handover, job = std::move(job)]() mutable {
-        job();
-        loop.post([handover] {
-            handover->is_done = true;
-            if (handover->waiter != nullptr) {
-                handover->waiter->set();
-            }
+class Offload {
+public:
+    Offload(net::Loop& loop, ThreadPool& pool, std::function<void()> job)
+        : ended_(loop), waiter_(std::make_shared<Waiter>()) {
+        waiter_->ended = &ended_;
+        is_queued_ = pool.post([&loop, waiter = waiter_, job = std::move(job)] {
+            job();
+            loop.post([waiter] {
+                if (waiter->ended != nullptr) {
+                    waiter->ended->set();
+                }
+            });
         });
-    });
-    if (!is_queued) {
-        co_return Error{Code::Unavailable, "the compute queue is full"};
     }
-    const net::Wait wait{net::kNever, cancel};
-    Status finished = co_await done.wait(wait);
-    co_return finished;
-}
+    ~Offload() { waiter_->ended = nullptr; }
+    Offload(const Offload&) = delete;
+    Offload& operator=(const Offload&) = delete;
+
+    net::Task<Status> done(net::Wait wait) {
+        if (!is_queued_) {
+            co_return Error{Code::Unavailable, "the compute queue is full"};
+        }
+        Status ended = co_await ended_.wait(wait);
+        co_return ended;
+    }
+
+private:
+    // Shared with the job; used on the loop only.
+    struct Waiter {
+        net::Event* ended = nullptr;
+    };
+    net::Event ended_;
+    std::shared_ptr<Waiter> waiter_;
+    bool is_queued_ = false;
+};
 
 }  // namespace sluice::flow

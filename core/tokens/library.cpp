@@ -8,6 +8,7 @@ namespace sluice::tokens {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 255;
+constexpr std::chrono::seconds kMaxWait{10};
 
 std::uint64_t to_us(std::chrono::milliseconds t) {
     return static_cast<std::uint64_t>(std::chrono::microseconds(t).count());
@@ -48,7 +49,8 @@ Library::Peek Library::peek(std::string_view model_name, std::uint64_t at_us) {
     }
     Entry& entry = at->second;
     entry.used_us = at_us;
-    return {entry.model, entry.model == nullptr && !entry.is_loading && at_us >= entry.retry_us};
+    const bool is_due = entry.is_loading || at_us >= entry.retry_us;
+    return {entry.model, entry.model == nullptr && is_due};
 }
 
 std::shared_ptr<const Model> Library::find(std::string_view model_name, std::uint64_t at_us) {
@@ -58,10 +60,19 @@ std::shared_ptr<const Model> Library::find(std::string_view model_name, std::uin
     }
     std::uint64_t clears = 0;
     {
-        const std::lock_guard lock(mu_);
+        std::unique_lock lock(mu_);
+        const auto is_loaded = [&] {
+            const auto at = entries_.find(dir);
+            return at == entries_.end() || !at->second.is_loading;
+        };
+        // Whoever comes while another loads the model waits for it: a miss now would send the first
+        // requests astray.
+        if (!loaded_.wait_for(lock, kMaxWait, is_loaded)) {
+            return nullptr;
+        }
         Entry& entry = entries_[dir];
         entry.used_us = at_us;
-        if (entry.model != nullptr || entry.is_loading || at_us < entry.retry_us) {
+        if (entry.model != nullptr || at_us < entry.retry_us) {
             return entry.model;
         }
         entry.is_loading = true;
@@ -73,6 +84,7 @@ std::shared_ptr<const Model> Library::find(std::string_view model_name, std::uin
 
     std::vector<std::shared_ptr<const Model>> dropped;  // destroyed after the lock
     const std::lock_guard lock(mu_);
+    loaded_.notify_all();
     if (clears != clears_) {
         return loaded ? *loaded : nullptr;
     }

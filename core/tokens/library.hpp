@@ -5,13 +5,14 @@
 // leads outside the root.
 //
 // Threads: any. A load runs on its caller's thread without the lock; others who ask for the same
-//          name meanwhile get a miss with reason "loading". On event loops use peek().
+//          name meanwhile wait for it, 10 s at most. On event loops use peek().
 // Errors:  a miss is a null pointer; reason() says why.
 // Limits:  Options. Past max_models the least recently used is let go (requests that hold it keep
 //          it alive); past max_misses the oldest miss is forgotten. A miss is retried after
 //          retry_first, doubling to retry_last.
 #pragma once
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -44,7 +45,7 @@ public:
 
     struct Peek {
         std::shared_ptr<const Model> model;  // null: not loaded
-        bool is_load_due = false;            // find() would try the disk now
+        bool is_load_due = false;            // find() would try the disk, or wait for who does
     };
     // What is known without touching the disk.
     Peek peek(std::string_view model_name, std::uint64_t at_us = now_us());
@@ -79,6 +80,7 @@ private:
     const std::filesystem::path root_;
     const Options options_;
     mutable std::mutex mu_;
+    std::condition_variable loaded_;
     Entries entries_;           // guarded by mu_
     std::uint64_t clears_ = 0;  // guarded by mu_; a load that began before a clear() is not kept
 };
