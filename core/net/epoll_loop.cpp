@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <climits>
 #include <new>
@@ -224,7 +225,9 @@ bool EpollLoop::try_io(IoOp& op) noexcept {
 
 void EpollLoop::begin_io(IoOp& op) noexcept {
     const bool sends = op.kind_ == IoOp::Kind::Send || op.kind_ == IoOp::Kind::Connect;
-    (sends ? op.channel_->writer : op.channel_->reader) = &op;
+    IoOp*& slot = sends ? op.channel_->writer : op.channel_->reader;
+    assert(slot == nullptr);  // one receiving and one sending operation at a time
+    slot = &op;
     if (op.until_readable_ && op.channel_->readable) {
         withdraw_io(op, 0);
     }
