@@ -1,0 +1,173 @@
+"""Two engines, the gateway in front, and a test's own reader of each engine's events."""
+import json
+import os
+import pathlib
+import shutil
+import time
+
+from engines import BLOCK, MODEL
+from gateway import Gateway, rule
+from harness import exchange, wait_until
+from shadow import Shadow
+from workload import Done
+
+# How long both readers must have been silent before the next request: batches of one request come
+# at most one scheduler step apart, some milliseconds.
+QUIET_S = 0.05
+
+
+class Answer:
+    """Status, usage, text and token ids of one reply, streamed or not."""
+
+    def __init__(self, reply, body):
+        self.status = reply.status
+        self.text, self.prompt, self.output, self.usage = "", None, [], {}
+        if reply.status != 200:
+            self.text = reply.body.decode(errors="replace")
+            return
+        events = ([json.loads(e) for e in reply.events() if e != "[DONE]"] if body.get("stream")
+                  else [reply.json()])
+        for event in events:
+            self.take(event)
+
+    def take(self, event):
+        self.usage = event.get("usage") or self.usage
+        self.prompt = event.get("prompt_token_ids") or self.prompt
+        for choice in event.get("choices", []):
+            if choice.get("index", 0) != 0:
+                continue
+            self.prompt = choice.get("prompt_token_ids") or self.prompt
+            self.output += choice.get("token_ids") or []
+            part = choice.get("message") or choice.get("delta") or choice
+            self.text += part.get("content") or part.get("text") or ""
+
+    @property
+    def cached(self):
+        return (self.usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+
+
+class Stand:
+    def __init__(self, folder, engine_type, model):
+        self.folder = pathlib.Path(folder)
+        self.engines = [engine_type(folder, name, model) for name in "ab"]
+        self.shadows = {}
+        self.gateway = None
+        self.number = 0
+        with open(pathlib.Path(model) / "tokenizer.json", encoding="utf-8") as f:
+            self.vocabulary = len(json.load(f)["model"]["vocab"])
+        tokenizer = self.folder / "tokenizers" / MODEL
+        tokenizer.mkdir(parents=True)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(pathlib.Path(model) / name, tokenizer / name)
+
+    def start(self):
+        for engine in self.engines:
+            engine.start()
+        for engine in self.engines:
+            engine.wait_ready()
+            self.shadows[engine.address] = Shadow(engine, BLOCK)
+        self.gateway = Gateway(str(self.folder), tokenizers=self.folder / "tokenizers")
+        self.rule = rule(self.gateway.vip(), [e.address for e in self.engines], kvExactMode=3,
+                         kvColdSeedEvery=0, kvBlockSize=BLOCK, kvHashAlgo="sha256", kvHashSeed="0",
+                         monitor=True, probeTimeout=2)
+        self.gateway.create(self.rule)
+        arguments = self.rule["serviceArguments"]
+        self.vip = f"{arguments['externalIP']}:{arguments['port']}"
+        self.gateway.wait_signal(self.rule, ("ok", "quiet"), 60)
+
+    def stop(self):
+        for shadow in self.shadows.values():
+            shadow.close()
+        try:
+            if self.gateway is not None:
+                self.gateway.stop()
+        finally:
+            for engine in self.engines:
+                engine.stop()
+
+    def endpoints(self):
+        """The gateway's view: address -> read-back of the endpoint."""
+        return {f"{e['endpointIP']}:{e['targetPort']}": e
+                for e in self.gateway.find(self.rule)["endpoints"]}
+
+    def is_settled(self, chosen=None, tokens=(), salt=None):
+        """All events of the last request have come, here and at the gateway."""
+        now = time.monotonic()
+        for shadow in self.shadows.values():
+            if not shadow.drain() or now - shadow.last_batch_at < QUIET_S:
+                return False
+        if chosen and self.shadows[chosen].prefix(tokens[:-1], salt) < (len(tokens) - 1) // BLOCK:
+            return False
+        seen = self.endpoints()
+        return all(seen[a]["kv"]["blocks"] == s.held for a, s in self.shadows.items())
+
+    def settle(self, chosen=None, tokens=(), salt=None):
+        wait_until(lambda: self.is_settled(chosen, tokens, salt), 20, "events applied")
+
+    def send(self, address, path, body):
+        """One request to the gateway or, beside it, to an engine: the answer and its id."""
+        self.number += 1
+        name = f"real-{self.number}"
+        reply = exchange(address, "POST", path, body, [("X-Request-Id", name)], limit_s=120)
+        assert reply is not None and reply.is_complete, "the reply was cut"
+        return Answer(reply, body), name
+
+    def receipt(self, name):
+        def found():
+            return next((f for f in self.gateway.flows(limit=3) if f["id"] == name), None)
+        return wait_until(found, 10, f"receipt {name}")
+
+    def send_beside(self, address, body):
+        answer, _ = self.send(address, "/v1/completions", body)
+        assert answer.status == 200, answer.text
+        self.settle(address, answer.prompt + answer.output)
+
+    def probe(self, ask):
+        """Sends one request through the gateway and judges the route: (Done, problems, receipt)."""
+        answer, name = self.send(self.vip, ask.path, ask.body)
+        assert answer.status == 200, f"{ask.kind}: {answer.status} {answer.text}"
+        assert answer.prompt, f"{ask.kind}: the reply has no prompt_token_ids"
+        receipt = self.receipt(name)
+        problems = self.judge(ask, answer, receipt)
+        self.settle(receipt["legs"][-1]["endpoint"], answer.prompt + answer.output, ask.salt)
+        return Done(ask, answer.prompt, answer.output, answer.text), problems, receipt
+
+    def judge(self, ask, answer, receipt):
+        """What is wrong with a route, in words; the shadows are still as they were before it."""
+        problems = []
+        expect = {a: s.findable(answer.prompt, ask.salt) for a, s in self.shadows.items()}
+        leg, tokens = receipt["legs"][-1], receipt["tokens"]
+        rows = {c["endpoint"]: c for c in receipt["candidates"]}
+        if tokens["predicted_cached"] != answer.cached:
+            problems.append(f"predicted {tokens['predicted_cached']}, reported {answer.cached}")
+        # The gateway looks at the end of a reply only; a chat's usage stands before its token ids.
+        if tokens["reported_cached"] not in (answer.cached, None):
+            problems.append(f"receipt says reported {tokens['reported_cached']}")
+        if expect[leg["endpoint"]] * BLOCK != answer.cached:
+            problems.append(f"events say {expect[leg['endpoint']] * BLOCK}")
+        if receipt["prompt_tokens"] != len(answer.prompt):
+            problems.append(f"counted {receipt['prompt_tokens']} prompt tokens of {len(answer.prompt)}")
+        for address, blocks in expect.items():
+            if rows[address]["eligible"] and rows[address]["matched_blocks"] != blocks:
+                problems.append(f"{address} matched {rows[address]['matched_blocks']}, holds {blocks}")
+        longest = max(blocks for a, blocks in expect.items() if rows[a]["eligible"])
+        if expect[leg["endpoint"]] != longest:
+            problems.append(f"chosen one holds {expect[leg['endpoint']]}, another {longest}")
+        if (leg["tier"] == "kv_exact") != (longest > 0):
+            problems.append(f"tier {leg['tier']} with {longest} blocks to find, {receipt['misses']}")
+        if receipt["outcome"] != "ok" or leg["attempt"] not in (0, 1):
+            problems.append(f"outcome {receipt['outcome']}, attempt {leg['attempt']}")
+        return problems
+
+
+def report(title, wrong, total, more):
+    """The summary of a phase, on the terminal and in SLUICE_REAL_REPORT if that is set."""
+    lines = [f"{title}: {len(wrong)} wrong of {total}", *(f"  {line}" for line in more)]
+    for ask, problems, receipt in wrong:
+        lines.append(f"  {receipt['id']} {ask.kind}: {'; '.join(problems)}")
+        lines.append(f"    {json.dumps({k: receipt[k] for k in ('prompt_tokens', 'candidates', 'misses', 'tokens')})}")
+    text = "\n".join(lines)
+    print("\n" + text, flush=True)
+    if os.environ.get("SLUICE_REAL_REPORT"):
+        with open(os.environ["SLUICE_REAL_REPORT"], "a") as f:
+            f.write(text + "\n")
