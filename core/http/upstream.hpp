@@ -101,6 +101,10 @@ public:
     // waiting for more. Valid until the next call. Not to be called after `last`.
     net::Task<Result<BodyPart>> read_body(net::Wait wait);
 
+    // read_body() would not wait: bytes came with the head, or the body is complete. If not, send
+    // the client's head before waiting.
+    bool has_body_at_hand() const noexcept;
+
     bool is_open() const noexcept;
     bool is_complete() const noexcept;  // the whole response was read
     bool is_reused() const noexcept;

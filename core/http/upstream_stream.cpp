@@ -232,6 +232,10 @@ std::string_view UpstreamStream::connection_value() const noexcept {
 Framing UpstreamStream::framing() const noexcept {
     return connection_->framing;
 }
+bool UpstreamStream::has_body_at_hand() const noexcept {
+    return connection_->is_complete ||
+           (connection_->has_head && connection_->at < connection_->in.size());
+}
 bool UpstreamStream::is_open() const noexcept {
     return connection_ != nullptr;
 }
