@@ -41,15 +41,21 @@ Endpoint::Endpoint(std::uint64_t id, std::string ip, std::uint16_t port)
       base_url_("http://" + name_) {}
 
 void Endpoint::set_load(std::uint32_t rank, const Load& load) {
-    // SLUICE_ANY: the endpoint as a whole, kept in the first place.
-    const std::uint32_t at = rank == UINT32_MAX ? 0 : rank;
-    if (at >= kMaxRanks) {
+    if (rank == UINT32_MAX) {
+        whole_ = load;
+        publish(whole_);
         return;
     }
-    if (ranks_.size() <= at) {
-        ranks_.resize(at + 1);
+    if (rank >= kMaxRanks) {
+        return;
     }
-    ranks_[at] = load;
+    if (ranks_.size() <= rank) {
+        ranks_.resize(rank + 1);
+    }
+    ranks_[rank] = load;
+    if (whole_.at_us != 0) {
+        return;  // adapters that report both say the total themselves
+    }
     Load sum;
     float used = 0;
     std::uint32_t known = 0;
@@ -67,13 +73,19 @@ void Endpoint::set_load(std::uint32_t rank, const Load& load) {
             ++known;
         }
     }
-    running_.store(sum.running, std::memory_order_relaxed);
-    waiting_.store(sum.waiting, std::memory_order_relaxed);
-    max_running_.store(sum.max_running, std::memory_order_relaxed);
-    total_blocks_.store(sum.total_blocks, std::memory_order_relaxed);
-    kv_used_ratio_.store(known > 0 ? used / static_cast<float>(known) : -1.0F,
-                         std::memory_order_relaxed);
-    load_at_us_.store(sum.at_us, std::memory_order_relaxed);
+    if (known > 0) {
+        sum.kv_used_ratio = used / static_cast<float>(known);
+    }
+    publish(sum);
+}
+
+void Endpoint::publish(const Load& load) noexcept {
+    running_.store(load.running, std::memory_order_relaxed);
+    waiting_.store(load.waiting, std::memory_order_relaxed);
+    max_running_.store(load.max_running, std::memory_order_relaxed);
+    total_blocks_.store(load.total_blocks, std::memory_order_relaxed);
+    kv_used_ratio_.store(load.kv_used_ratio, std::memory_order_relaxed);
+    load_at_us_.store(load.at_us, std::memory_order_relaxed);
 }
 
 Load Endpoint::load() const noexcept {
@@ -108,7 +120,7 @@ bool Endpoint::set_facts(std::uint32_t block_tokens, std::uint64_t epoch,
         return false;
     }
     const std::uint64_t before = epoch_.exchange(epoch, std::memory_order_relaxed);
-    return before != 0 && before != epoch;
+    return before != epoch;
 }
 
 std::string Endpoint::version() const {

@@ -54,11 +54,13 @@ public:
     // --- the adapter's voice [event]
     void set_load(std::uint32_t rank, const Load& load);
     void set_health(Health health, std::string_view why);
-    // 0 = unknown keeps what was known. True when another engine process answers there now.
+    // 0 = unknown keeps what was known. True when the epoch differs from the last one told, the
+    // first included: whatever was known of that process's cache is void.
     bool set_facts(std::uint32_t block_tokens, std::uint64_t epoch, std::string_view version);
     void set_models(std::vector<Model> models);
 
-    // Summed over ranks; at_us is the oldest rank's.
+    // The sample of the endpoint as a whole if there is one, else the ranks' sum, as old as the
+    // oldest of them.
     Load load() const noexcept;
     Health health() const noexcept { return health_.load(std::memory_order_relaxed); }
     std::string health_reason() const;
@@ -88,6 +90,7 @@ public:
 
 private:
     friend class Lease;
+    void publish(const Load& load) noexcept;
 
     const std::uint64_t id_;
     const std::string ip_;
@@ -99,13 +102,14 @@ private:
     std::atomic<std::uint32_t> block_tokens_{0};
     std::atomic<std::uint64_t> epoch_{0};
     std::atomic<std::uint64_t> refused_until_us_{0};
-    // Sums over ranks, for readers; each is a sample, so they need not agree to the last request.
+    // What readers see; each is a sample, so they need not agree to the last request.
     std::atomic<std::uint32_t> running_{0};
     std::atomic<std::uint32_t> waiting_{0};
     std::atomic<std::uint32_t> max_running_{0};
     std::atomic<float> kv_used_ratio_{-1};
     std::atomic<std::uint64_t> total_blocks_{0};
     std::atomic<std::uint64_t> load_at_us_{0};
+    Load whole_;               // event thread only
     std::vector<Load> ranks_;  // event thread only
     std::atomic<bool> has_models_{false};
     Snapshot<std::string> health_why_;

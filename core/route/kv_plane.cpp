@@ -99,19 +99,25 @@ Status KvPlane::apply(const sluice_kv_batch& batch, std::uint32_t* unplaced) {
 void KvPlane::report(const sluice_kv_report& report) {
     index_.report(report);
     const KvMemberPtr member = find(report.endpoint);
-    if (!member || report.state == SLUICE_KV_SAME) {
+    if (!member) {
         return;
     }
-    auto words = std::make_shared<KvWords>();
-    words->reason = text(report.reason);
-    words->detail = text(report.detail);
-    words->advice = text(report.advice);
     const std::string_view mismatch = mismatch_of(report.why);
+    const std::string reason = text(report.reason);
+    auto words = std::make_shared<KvWords>(*member->words_.get());
     if (!mismatch.empty()) {
         words->attestation = mismatch;
-    } else {
-        words->attestation = report.state == SLUICE_KV_LIVE ? "attested" : "unproven";
+    } else if (reason == "attested" || reason == "unproven") {
+        words->attestation = reason;
     }
+    if (report.state == SLUICE_KV_SAME) {
+        // Only a count, or a word of attestation that changes nothing of the signal.
+        member->words_.set(std::move(words));
+        return;
+    }
+    words->reason = reason;
+    words->detail = text(report.detail);
+    words->advice = text(report.advice);
     member->words_.set(std::move(words));
     member->state_.store(report.state, std::memory_order_relaxed);
     if (report.state == SLUICE_KV_LIVE && member->since_us() == 0) {

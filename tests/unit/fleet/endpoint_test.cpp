@@ -41,11 +41,14 @@ TEST_SUITE("fleet/endpoint") {
         CHECK(load.at_us == 50);
         e.set_load(100'000, {.running = 9, .at_us = 60});  // no engine has that many ranks
         CHECK(e.load().running == 5);
+        e.set_load(UINT32_MAX, {.running = 7, .at_us = 70});  // the endpoint as a whole
+        e.set_load(1, {.running = 30, .at_us = 80});
+        CHECK(e.load().running == 7);
     }
 
-    TEST_CASE("another engine process is noticed by its epoch, the first one is not another") {
+    TEST_CASE("another engine process is noticed by its epoch") {
         fleet::Endpoint e(1, "10.0.0.7", 8000);
-        CHECK(!e.set_facts(16, 7, "vLLM 0.32.0"));
+        CHECK(e.set_facts(16, 7, "vLLM 0.32.0"));
         CHECK(!e.set_facts(0, 7, {}));
         CHECK(!e.set_facts(0, 0, {}));
         CHECK(e.set_facts(32, 8, {}));
