@@ -1,5 +1,7 @@
 #include "core/tokens/bpe.hpp"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -40,6 +42,21 @@ Bpe::Bpe(Model model)
                               model_.id_of_byte.end();
     model_.joined.clear();
     model_.joined.shrink_to_fit();
+    gives_itself_.resize(model_.bytes.id_end());
+    std::vector<TokenId> ids;
+    for (TokenId id = 0; id < model_.bytes.id_end(); ++id) {
+        const std::string_view text = model_.bytes.at(id);
+        // Entries that are cut within a character are no text.
+        if (text.empty() || !simdjson::validate_utf8(text.data(), text.size())) {
+            continue;
+        }
+        ids.clear();
+        IdSink sink(ids);
+        if (!model_.ignores_merges) {
+            merge(text, sink);
+        }
+        gives_itself_[id] = model_.ignores_merges || (sink.size() == 1 && ids[0] == id);
+    }
 }
 
 bool Bpe::may_cut_before(std::string_view mark) const {
@@ -59,6 +76,10 @@ void Bpe::encode(std::string_view word, IdSink& out) const {
             return;
         }
     }
+    merge(word, out);
+}
+
+void Bpe::merge(std::string_view word, IdSink& out) const {
     // At most one symbol a byte.
     if (word.size() <= kShortSymbols) {
         std::array<TokenId, kShortSymbols> symbols;
@@ -75,10 +96,9 @@ void Bpe::encode(std::string_view word, IdSink& out) const {
 inline TokenId Bpe::whole_character(const char* p, unsigned length, char32_t value,
                                     std::string_view word) const noexcept {
     const CharStarts::Start whole = starts_.of(value);
-    const char* const after = p + length;
-    if ((whole.left != 0 && p != word.data() && starts_.is_barred(whole.left, byte_of(p[-1]))) ||
-        (whole.right != 0 && after != word.data() + word.size() &&
-         starts_.is_barred(whole.right, byte_of(*after)))) {
+    const auto at = static_cast<std::size_t>(p - word.data());
+    if ((whole.left != 0 && starts_.is_barred_before(whole.left, word.substr(0, at))) ||
+        (whole.right != 0 && starts_.is_barred_after(whole.right, word.substr(at + length)))) {
         return kNoToken;
     }
     return whole.id;
@@ -176,8 +196,10 @@ std::size_t Bpe::merge_short(TokenId* symbols, std::size_t count) const noexcept
     };
     bool merges_any = false;
     for (std::size_t i = 0; i + 1 < count; ++i) {
-        ask(i);
-        merges_any |= ranks[i] != kNoRank;
+        const Merge merge = merges_.find_low(symbols[i], symbols[i + 1]);
+        ranks[i] = merge.rank;
+        joined[i] = merge.joined;
+        merges_any |= merge.rank != kNoRank;
     }
     while (merges_any) {
         std::size_t best = 0;
@@ -223,7 +245,7 @@ std::size_t Bpe::merge_long(TokenId* symbols, std::size_t count) const {
         link.before = i == 0 ? kEnd : i - 1;
         link.after = i + 1 == count ? kEnd : i + 1;
         if (link.after != kEnd) {
-            link.merge = merges_.find(symbols[i], symbols[i + 1]);
+            link.merge = merges_.find_low(symbols[i], symbols[i + 1]);
             if (link.merge.rank != kNoRank) {
                 entries.push_back(std::uint64_t{link.merge.rank} << 32U | i);
             }

@@ -48,7 +48,12 @@ public:
     // before each mark that follows something else.
     bool may_cut_before(std::string_view mark) const;
 
-    std::size_t merge_count() const noexcept { return merges_.size(); }
+    // One more than the largest id that text can lead to.
+    TokenId id_end() const noexcept { return model_.bytes.id_end(); }
+    // The split that gives just this token; empty if there is none.
+    std::string_view split_of(TokenId id) const noexcept {
+        return gives_itself_[id] ? model_.bytes.at(id) : std::string_view();
+    }
 
 private:
     std::size_t start(std::string_view word, TokenId* out) const noexcept {
@@ -56,6 +61,7 @@ private:
     }
     std::size_t start_bytes(std::string_view word, TokenId* out) const noexcept;
     std::size_t start_any(std::string_view word, TokenId* out) const noexcept;
+    void merge(std::string_view word, IdSink& out) const;
     TokenId whole_character(const char* p, unsigned length, char32_t value,
                             std::string_view word) const noexcept;
     std::size_t merge_short(TokenId* symbols, std::size_t count) const noexcept;
@@ -66,6 +72,7 @@ private:
     CharStarts starts_;
     std::array<TokenId, 128> ascii_{};
     bool has_whole_alphabet_ = false;  // byte-level, and every byte has a token
+    std::vector<bool> gives_itself_;   // by id: its text, as a split, gives just it
 };
 
 }  // namespace sluice::tokens

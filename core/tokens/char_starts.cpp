@@ -1,14 +1,17 @@
 #include "core/tokens/char_starts.hpp"
 
-#include <algorithm>
-#include <string>
-#include <string_view>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "core/tokens/unicode.hpp"
 
 namespace sluice::tokens {
 namespace {
+
+// Real models have under a hundred bars of under twenty texts.
+constexpr std::size_t kMaxBars = 4096;
+constexpr std::size_t kMaxTexts = 64;
 
 unsigned char byte_of(char c) noexcept {
     return static_cast<unsigned char>(c);
@@ -39,7 +42,7 @@ bool is_within_character(std::string_view text) noexcept {
 // A merge of a part of a character with what is beside it.
 struct Crossing {
     std::uint32_t rank;
-    unsigned char neighbour;
+    TokenId neighbour;
 };
 using Crossings = std::unordered_map<TokenId, std::vector<Crossing>>;
 
@@ -84,24 +87,26 @@ Alone merge_alone(std::string_view text, const std::vector<TokenId>& id_of_byte,
     return out;
 }
 
-std::bitset<256> neighbours_up_to(const std::vector<TokenId>& parts, const Crossings& crossings,
-                                  std::uint32_t rank) {
-    std::bitset<256> set;
+// The texts of the neighbours that merge with one of `parts` at a rank up to `rank`.
+std::vector<std::string> neighbours_up_to(const std::vector<TokenId>& parts,
+                                          const Crossings& crossings, std::uint32_t rank,
+                                          const Vocabulary& bytes) {
+    std::set<std::string> texts;
     for (const TokenId part : parts) {
         if (const auto found = crossings.find(part); found != crossings.end()) {
             for (const Crossing& crossing : found->second) {
                 if (crossing.rank <= rank) {
-                    set.set(crossing.neighbour);
+                    texts.emplace(bytes.at(crossing.neighbour));
                 }
             }
         }
     }
-    return set;
+    return {texts.begin(), texts.end()};
 }
 
 }  // namespace
 
-CharStarts::CharStarts() : pages_(1), sets_(1) {}
+CharStarts::CharStarts() : pages_(1), bars_(1) {}
 
 CharStarts::Start& CharStarts::at(char32_t c) {
     std::uint16_t& page = page_of_[c >> 8U];
@@ -112,13 +117,20 @@ CharStarts::Start& CharStarts::at(char32_t c) {
     return pages_[page][c & 0xFFU];
 }
 
-std::uint16_t CharStarts::intern(const ByteSet& set) {
-    const auto found = std::find(sets_.begin(), sets_.end(), set);
-    if (found != sets_.end()) {
-        return static_cast<std::uint16_t>(found - sets_.begin());
+std::uint16_t CharStarts::intern(std::vector<std::string> texts, bool is_before) {
+    Bar bar;
+    for (const std::string& text : texts) {
+        bar.bytes.set(byte_of(is_before ? text.back() : text.front()));
     }
-    sets_.push_back(set);
-    return static_cast<std::uint16_t>(sets_.size() - 1);
+    bar.texts = std::move(texts);
+    const auto found = std::find_if(bars_.begin(), bars_.end(), [&bar](const Bar& other) {
+        return other.bytes == bar.bytes && other.texts == bar.texts;
+    });
+    if (found == bars_.end()) {
+        bars_.push_back(std::move(bar));
+        return static_cast<std::uint16_t>(bars_.size() - 1);
+    }
+    return static_cast<std::uint16_t>(found - bars_.begin());
 }
 
 CharStarts CharStarts::for_bytes(const Vocabulary& bytes, const std::vector<TokenId>& id_of_byte,
@@ -140,11 +152,11 @@ CharStarts CharStarts::for_bytes(const Vocabulary& bytes, const std::vector<Toke
                                  y.size() < unicode::length_of(byte_of(y[0]));
         const bool ends_part = unicode::is_continuation(x[0]) && is_within_character(x);
         if (starts_part) {
-            from_left[right].push_back({rank, byte_of(x.back())});
+            from_left[right].push_back({rank, left});
         }
         // A continuation byte after it would be of the same character.
         if (ends_part && !unicode::is_continuation(y[0])) {
-            from_right[left].push_back({rank, byte_of(y.front())});
+            from_right[left].push_back({rank, right});
         }
     }
     CharStarts out;
@@ -158,12 +170,15 @@ CharStarts CharStarts::for_bytes(const Vocabulary& bytes, const std::vector<Toke
         if (alone.id != id || first_use[id] <= alone.highest_rank) {
             continue;
         }
-        const ByteSet left = neighbours_up_to(alone.firsts, from_left, alone.highest_rank);
-        const ByteSet right = neighbours_up_to(alone.lasts, from_right, alone.highest_rank);
-        if (out.sets_.size() > 0xFFF0) {
+        if (out.bars_.size() >= kMaxBars) {
             break;  // the rest start as bytes, which is always right
         }
-        out.at(c) = {id, out.intern(left), out.intern(right)};
+        auto before = neighbours_up_to(alone.firsts, from_left, alone.highest_rank, bytes);
+        auto after = neighbours_up_to(alone.lasts, from_right, alone.highest_rank, bytes);
+        if (before.size() <= kMaxTexts && after.size() <= kMaxTexts) {
+            const std::uint16_t left = out.intern(std::move(before), true);
+            out.at(c) = {id, left, out.intern(std::move(after), false)};
+        }
     }
     return out;
 }

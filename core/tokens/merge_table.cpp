@@ -5,7 +5,7 @@
 
 namespace sluice::tokens {
 
-MergeTable::MergeTable(std::size_t merges) {
+MergeTable::MergeTable(std::size_t merges) : low_(std::size_t{kLowIds} * kLowIds) {
     const std::size_t slots = std::bit_ceil(std::max<std::size_t>(16, merges + merges / 2));
     slots_.resize(slots);
     slot_shift_ = 64U - static_cast<unsigned>(std::countr_zero(slots));
@@ -26,7 +26,9 @@ bool MergeTable::add(TokenId left, TokenId right, Merge merge) {
     }
     slots_[i] = {left, right, merge};
     filter_[hash >> filter_shift_] |= filter_bits(hash);
-    ++size_;
+    if ((left | right) < kLowIds) {
+        low_[left * kLowIds + right] = merge;
+    }
     return true;
 }
 

@@ -4,12 +4,12 @@
 // small filter that fits the cache answers for most of them.
 //
 // Threads: build on one, then read on any.
-// Limits:  24 bytes a merge at most, plus 2 to 4 bytes of filter.
+// Limits:  48 bytes a merge at most, plus 4 bytes of filter and half a megabyte.
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "core/tokens/huge_vector.hpp"
 #include "core/tokens/token_id.hpp"
 
 namespace sluice::tokens {
@@ -39,9 +39,14 @@ public:
         return find_in_table(left, right, hash);
     }
 
-    std::size_t size() const noexcept { return size_; }
+    // The same, quicker where both are likely low ids: bytes, where words start.
+    Merge find_low(TokenId left, TokenId right) const noexcept {
+        return (left | right) < kLowIds ? low_[left * kLowIds + right] : find(left, right);
+    }
 
 private:
+    static constexpr TokenId kLowIds = 256;
+
     struct Slot {
         TokenId left = kNoToken;
         TokenId right = kNoToken;
@@ -49,20 +54,19 @@ private:
     };
 
     static std::uint64_t hash_of(TokenId left, TokenId right) noexcept {
-        std::uint64_t h = (std::uint64_t{left} << 32U | right) * 0x9E3779B97F4A7C15U;
-        h ^= h >> 32U;
-        return h * 0xD6E8FEB86659FD93U;
+        const std::uint64_t h = left * 0x9E3779B97F4A7C15U + right * 0xD6E8FEB86659FD93U;
+        return h ^ h >> 32U;
     }
     static std::uint64_t filter_bits(std::uint64_t hash) noexcept {
-        return std::uint64_t{1} << (hash >> 6U & 63U) | std::uint64_t{1} << (hash >> 12U & 63U);
+        return std::uint64_t{1} << (hash & 63U) | std::uint64_t{1} << (hash >> 6U & 63U);
     }
     Merge find_in_table(TokenId left, TokenId right, std::uint64_t hash) const noexcept;
 
-    std::vector<Slot> slots_;            // open addressing, a power of two, at most 2/3 full
-    std::vector<std::uint64_t> filter_;  // a word a hash, two bits in it
+    HugeVector<Slot> slots_;            // open addressing, a power of two, at most 2/3 full
+    HugeVector<std::uint64_t> filter_;  // a word a hash, two bits in it
     unsigned slot_shift_ = 0;
     unsigned filter_shift_ = 0;
-    std::size_t size_ = 0;
+    HugeVector<Merge> low_;  // of pairs of ids below kLowIds
 };
 
 }  // namespace sluice::tokens

@@ -8,6 +8,8 @@
 // Threads: any; pure.
 // Source:  the tokenizer.json of Qwen3 and Llama 3; tests/vectors/tokens/{qwen3,llama3_1}.jsonl.
 #pragma once
+#include <array>
+
 #include "core/tokens/scan_runs.hpp"
 
 namespace sluice::tokens::scan {
@@ -17,25 +19,10 @@ struct Cl100k {
     static constexpr unicode::Mask kLetters =
         WithMarks ? unicode::kLetter | unicode::kMark : unicode::kLetter;
 
-    // [^\r\n\p{L}\p{N}] of ASCII, but the apostrophe, which may start a contraction.
-    static constexpr std::array<bool, 256> kPrefix = [] {
-        std::array<bool, 256> table{};
-        for (std::size_t c = 0; c < 256; ++c) {
-            table[c] = c != '\'' && (kAscii[c] == Ascii::Space || kAscii[c] == Ascii::White ||
-                                     kAscii[c] == Ascii::Other);
-        }
-        return table;
-    }();
+    static constexpr std::array<bool, 256> kPrefix = word_prefixes(false);
+    static constexpr bool kSplitsCase = false;
 
     const char* operator()(const char* p, const char* end) const noexcept {
-        if (const char* const stop = skip_plain_word(p, end, kPrefix); stop != nullptr) {
-            return stop;
-        }
-        return other_split(p, end);
-    }
-
-private:
-    static const char* other_split(const char* p, const char* end) noexcept {
         switch (ascii_of(*p)) {
             case Ascii::Letter:
                 return skip_letters(p, end, kLetters);
@@ -79,6 +66,7 @@ private:
         return unicode::is_white(c.cls) ? skip_white(p, end) : symbols(p, end);
     }
 
+private:
     static const char* symbols(const char* p, const char* end) noexcept {
         return skip_newlines(skip_others(p, end, kLetters | unicode::kNumber), end);
     }

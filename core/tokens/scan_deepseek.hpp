@@ -48,6 +48,9 @@ private:
 };
 
 struct DeepSeekWords {
+    static constexpr std::array<bool, 256> kPrefix = word_prefixes(true);
+    static constexpr bool kSplitsCase = false;
+
     const char* operator()(const char* p, const char* end) const noexcept {
         if (ascii_of(*p) == Ascii::Other && *p > ' ' && *p != '\x7F' && p + 1 != end &&
             ascii_of(p[1]) == Ascii::Letter) {

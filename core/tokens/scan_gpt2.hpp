@@ -12,6 +12,13 @@
 namespace sluice::tokens::scan {
 
 struct Gpt2 {
+    static constexpr std::array<bool, 256> kPrefix = [] {
+        std::array<bool, 256> table{};
+        table[' '] = true;
+        return table;
+    }();
+    static constexpr bool kSplitsCase = false;
+
     const char* operator()(const char* p, const char* end) const noexcept {
         if (*p == '\'') {
             if (const char* const stop = contraction(p, end); stop != nullptr) {

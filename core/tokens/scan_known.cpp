@@ -6,6 +6,7 @@
 #include "core/tokens/scan_each.hpp"
 #include "core/tokens/scan_gpt2.hpp"
 #include "core/tokens/scan_o200k.hpp"
+#include "core/tokens/scan_words.hpp"
 #include "core/tokens/scanner.hpp"
 
 namespace sluice::tokens {
@@ -16,6 +17,10 @@ using Made = std::unique_ptr<const Scanner>;
 template <class Next>
 Made make() {
     return std::make_unique<const scan::Each<Next>>(Next{});
+}
+template <class Next>
+Made make_words() {
+    return std::make_unique<const scan::Words<Next>>();
 }
 
 struct Known {
@@ -33,22 +38,22 @@ struct Known {
 constexpr std::array kKnown = {
     // Qwen 2, 2.5, 3
     Known{CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)" SPACES, false,
-          make<scan::Cl100k<1, false>>},
+          make_words<scan::Cl100k<1, false>>},
     // Llama 3
     Known{CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)" SPACES,
-          false, make<scan::Cl100k<3, false>>},
+          false, make_words<scan::Cl100k<3, false>>},
     // Qwen 3.5
     Known{CONTRACTIONS
           R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" SPACES,
-          false, make<scan::Cl100k<1, true>>},
+          false, make_words<scan::Cl100k<1, true>>},
     // gpt-oss, gpt-4o, Llama 4
     Known{PREFIX UPPER "*" LOWER "+" CONTRACTIONS "?|" PREFIX UPPER "+" LOWER "*" CONTRACTIONS
                        R"(?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" SPACES,
-          false, make<scan::O200k<3, true>>},
+          false, make_words<scan::O200k<3, true>>},
     // Tekken
     Known{PREFIX UPPER "*" LOWER "+|" PREFIX UPPER "+" LOWER
                        R"(*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" SPACES,
-          false, make<scan::O200k<1, false>>},
+          false, make_words<scan::O200k<1, false>>},
     // DeepSeek V3, R1: three in a row
     Known{R"(\p{N}{1,3})", true, make<scan::Numbers<3>>},
     Known{"[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+", true, make<scan::HanAndKana>},
@@ -57,7 +62,7 @@ constexpr std::array kKnown = {
           R"(\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[)"
           "\r\n"
           R"(]*)" SPACES,
-          true, make<scan::DeepSeekWords>},
+          true, make_words<scan::DeepSeekWords>},
 };
 #undef CONTRACTIONS
 #undef SPACES
@@ -78,7 +83,7 @@ Made make_known_scanner(std::string_view pattern, Behavior behavior) {
 }
 
 Made make_gpt2_scanner() {
-    return make<scan::Gpt2>();
+    return make_words<scan::Gpt2>();
 }
 
 }  // namespace sluice::tokens

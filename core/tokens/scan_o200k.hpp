@@ -15,6 +15,9 @@ namespace sluice::tokens::scan {
 
 template <std::size_t Digits, bool WithContractions>
 struct O200k {
+    static constexpr std::array<bool, 256> kPrefix = word_prefixes(true);
+    static constexpr bool kSplitsCase = true;
+
     const char* operator()(const char* p, const char* end) const noexcept {
         switch (ascii_of(*p)) {
             case Ascii::Letter:

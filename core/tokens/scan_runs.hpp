@@ -39,6 +39,17 @@ inline Ascii ascii_of(char c) noexcept {
     return kAscii[static_cast<unsigned char>(c)];
 }
 
+// [^\r\n\p{L}\p{N}] of ASCII; without the apostrophe where it may start a contraction.
+constexpr std::array<bool, 256> word_prefixes(bool with_apostrophe) {
+    std::array<bool, 256> table{};
+    for (std::size_t c = 0; c < 256; ++c) {
+        table[c] =
+            (with_apostrophe || c != '\'') &&
+            (kAscii[c] == Ascii::Space || kAscii[c] == Ascii::White || kAscii[c] == Ascii::Other);
+    }
+    return table;
+}
+
 // A character's class byte and length, from `p` before `end`.
 struct Char {
     std::uint8_t cls;
@@ -82,27 +93,6 @@ inline bool is_unified_ideograph(const char* p) noexcept {
     const auto lead = static_cast<unsigned char>(*p);
     return lead >= 0xE4 && lead <= 0xE9 &&
            (lead != 0xE4 || static_cast<unsigned char>(p[1]) >= 0xB8);
-}
-
-// A word of ASCII letters with one character before it that `takes_prefix` allows: the split most
-// text is made of. Null if it is another kind of split, or too near the end to look 16 bytes ahead.
-inline const char* skip_plain_word(const char* p, const char* end,
-                                   const std::array<bool, 256>& takes_prefix) noexcept {
-#if defined(__SSE2__)
-    if (end - p > 16) {
-        p += takes_prefix[static_cast<unsigned char>(*p)] ? 1 : 0;
-        const unsigned others = other_than_letters(p);
-        if (others != 0 && (others & 1U) == 0) {
-            p += std::countr_zero(others);
-            return static_cast<unsigned char>(*p) < 0x80 ? p : nullptr;
-        }
-    }
-#else
-    (void)p;
-    (void)end;
-    (void)takes_prefix;
-#endif
-    return nullptr;
 }
 
 // As skip_letters, from where a letter over ASCII or a long word may be.

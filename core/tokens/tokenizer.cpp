@@ -108,6 +108,11 @@ struct Tokenizer::Impl {
           depends_on_start(pre_tokenizer.depends_on_start()),
           words(options.word_cache_bytes),
           segments(options.segment_cache_bytes) {
+        for (TokenId id = 0; id < bpe.id_end(); ++id) {
+            if (const std::string_view split = bpe.split_of(id); !split.empty()) {
+                words.put_if_free(split, id);
+            }
+        }
         for (TokenId id = 0; id < spelled.id_end(); ++id) {
             max_token_chars = std::max(max_token_chars, unicode::count_chars(spelled.at(id)));
         }

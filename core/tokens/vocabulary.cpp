@@ -8,8 +8,11 @@
 namespace sluice::tokens {
 namespace {
 
-std::size_t hash_of(std::string_view token) noexcept {
+std::uint64_t hash_of(std::string_view token) noexcept {
     return XXH3_64bits(token.data(), token.size());
+}
+std::uint32_t tag_of(std::uint64_t hash) noexcept {
+    return static_cast<std::uint32_t>(hash >> 32U);
 }
 
 }  // namespace
@@ -18,24 +21,24 @@ void Vocabulary::reserve(std::size_t entries, std::size_t bytes) {
     text_.reserve(bytes);
     slots_of_id_.reserve(entries);
     if (table_.size() < entries * 2) {
-        table_.assign(std::bit_ceil(entries * 2), kNoToken);
-        grow();
+        rebuild(std::bit_ceil(entries * 2));
     }
 }
 
-// Fills the table anew from the entries.
-void Vocabulary::grow() {
-    std::fill(table_.begin(), table_.end(), kNoToken);
+// Fills a table of so many slots from the entries.
+void Vocabulary::rebuild(std::size_t slots) {
+    table_.assign(slots, Slot{});
     const std::size_t mask = table_.size() - 1;
     for (TokenId id = 0; id < id_end(); ++id) {
         if (slots_of_id_[id].length == kUnused) {
             continue;
         }
-        std::size_t i = hash_of(at(id)) & mask;
-        while (table_[i] != kNoToken) {
+        const std::uint64_t hash = hash_of(at(id));
+        std::size_t i = hash & mask;
+        while (table_[i].id != kNoToken) {
             i = (i + 1) & mask;
         }
-        table_[i] = id;
+        table_[i] = {id, tag_of(hash)};
     }
 }
 
@@ -51,13 +54,13 @@ Status Vocabulary::add(std::string_view token, TokenId id) {
         return Error{Code::Invalid, "two tokens have id " + std::to_string(id)};
     }
     if ((entries_ + 1) * 2 > table_.size()) {
-        table_.assign(std::max<std::size_t>(64, table_.size() * 2), kNoToken);
-        grow();
+        rebuild(std::max<std::size_t>(64, table_.size() * 2));
     }
     const std::size_t mask = table_.size() - 1;
-    std::size_t i = hash_of(token) & mask;
-    while (table_[i] != kNoToken) {
-        if (at(table_[i]) == token) {
+    const std::uint64_t hash = hash_of(token);
+    std::size_t i = hash & mask;
+    while (table_[i].id != kNoToken) {
+        if (table_[i].tag == tag_of(hash) && at(table_[i].id) == token) {
             return Error{Code::Invalid, "token '" + std::string(token) + "' occurs twice"};
         }
         i = (i + 1) & mask;
@@ -68,7 +71,7 @@ Status Vocabulary::add(std::string_view token, TokenId id) {
     slots_of_id_[id] = {static_cast<std::uint32_t>(text_.size()),
                         static_cast<std::uint32_t>(token.size())};
     text_.append(token);
-    table_[i] = id;
+    table_[i] = {id, tag_of(hash)};
     ++entries_;
     longest_ = std::max(longest_, token.size());
     return {};
@@ -79,9 +82,10 @@ TokenId Vocabulary::find(std::string_view token) const noexcept {
         return kNoToken;
     }
     const std::size_t mask = table_.size() - 1;
-    for (std::size_t i = hash_of(token) & mask; table_[i] != kNoToken; i = (i + 1) & mask) {
-        if (at(table_[i]) == token) {
-            return table_[i];
+    const std::uint64_t hash = hash_of(token);
+    for (std::size_t i = hash & mask; table_[i].id != kNoToken; i = (i + 1) & mask) {
+        if (table_[i].tag == tag_of(hash) && at(table_[i].id) == token) {
+            return table_[i].id;
         }
     }
     return kNoToken;

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/base/result.hpp"
+#include "core/tokens/huge_vector.hpp"
 #include "core/tokens/token_id.hpp"
 
 namespace sluice::tokens {
@@ -41,11 +41,17 @@ private:
     };
     static constexpr std::uint32_t kUnused = 0xFFFFFFFF;
 
-    void grow();
+    void rebuild(std::size_t slots);
+
+    // Half of the hash beside the id, so that most of what is not here is not compared.
+    struct Slot {
+        TokenId id = kNoToken;
+        std::uint32_t tag = 0;
+    };
 
     std::string text_;
-    std::vector<Where> slots_of_id_;
-    std::vector<TokenId> table_;  // open addressing, a power of two, at most half full
+    HugeVector<Where> slots_of_id_;
+    HugeVector<Slot> table_;  // open addressing, a power of two, at most half full
     std::size_t entries_ = 0;
     std::size_t longest_ = 0;
 };

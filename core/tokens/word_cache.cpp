@@ -1,32 +1,11 @@
 #include "core/tokens/word_cache.hpp"
 
-#include <sys/mman.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 
 namespace sluice::tokens {
 namespace {
-
-constexpr std::size_t kHugePage = std::size_t{2} << 20U;
-
-// Zeroed entries, on huge pages if the system gives some: the table is read all over.
-template <class T>
-T* allocate(std::size_t count) {
-    const std::size_t bytes = (count * sizeof(T) + kHugePage - 1) / kHugePage * kHugePage;
-    void* const raw = std::aligned_alloc(kHugePage, bytes);
-    if (raw == nullptr) {
-        throw std::bad_alloc();
-    }
-    (void)madvise(raw, bytes, MADV_HUGEPAGE);  // a wish only
-    T* const entries = static_cast<T*>(raw);
-    for (std::size_t i = 0; i < count; ++i) {
-        new (entries + i) T{};
-    }
-    return entries;
-}
 
 // At least two entries, so that finding needs no special case.
 std::size_t whole_power(std::size_t entries) noexcept {
@@ -53,17 +32,12 @@ std::uint64_t eight_at(std::string_view word, std::size_t at) noexcept {
 
 }  // namespace
 
-void WordCache::Free::operator()(void* p) const noexcept {
-    std::free(p);
-}
-
 // Half of the room each.
 WordCache::WordCache(std::size_t bytes)
     : small_count_(whole_power(bytes / 2 / sizeof(Small))),
-      large_count_(whole_power(bytes / 2 / sizeof(Large))) {
-    small_.reset(allocate<Small>(small_count_));
-    large_.reset(allocate<Large>(large_count_));
-}
+      large_count_(whole_power(bytes / 2 / sizeof(Large))),
+      small_(small_count_),
+      large_(large_count_) {}
 
 WordCache::~WordCache() = default;
 
@@ -83,13 +57,12 @@ void WordCache::put(const SmallKey& key, std::uint64_t hash, const TokenId* ids,
         }
         packed = packed << 21U | ids[i];
     }
-    Small* const bucket = small_.get() + small_index(hash);
-    // The free place, or one of the two by the versions' parity: each is written about as often.
-    const std::uint64_t first = bucket[0].state.load(std::memory_order_relaxed);
-    const std::uint64_t second = bucket[1].state.load(std::memory_order_relaxed);
-    Small& entry = length_of(first) != 0 && (first & 0xFFFFFFFFU) > (second & 0xFFFFFFFFU)
-                       ? bucket[1]
-                       : bucket[0];
+    Small* const bucket = small_.data() + small_index(hash);
+    // The one that was written less often: a free place, or the two in turn.
+    const auto version_of = [](const Small& entry) {
+        return entry.state.load(std::memory_order_relaxed) & 0xFFFFFFFFU;
+    };
+    Small& entry = bucket[version_of(bucket[0]) > version_of(bucket[1]) ? 1 : 0];
     std::uint64_t seen = 0;
     if (!claim(entry.state, seen)) {
         return;
@@ -142,6 +115,23 @@ void WordCache::put(std::string_view word, std::uint64_t hash, const TokenId* id
         entry.ids[i].store(ids[2 * i] | second << 32U, std::memory_order_release);
     }
     entry.state.store(state_of(seen + 2, word.size(), count), std::memory_order_release);
+}
+
+void WordCache::put_if_free(std::string_view word, TokenId id) noexcept {
+    if (word.size() <= kSmallBytes) {
+        const SmallKey key =
+            small_key(word.data(), static_cast<std::uint32_t>(word.size()), word.size());
+        const std::uint64_t hash = hash_of(key);
+        const Small* const bucket = small_.data() + small_index(hash);
+        if (length_of(bucket[0].state) == 0 || length_of(bucket[1].state) == 0) {
+            put(key, hash, &id, 1);
+        }
+    } else {
+        const std::uint64_t hash = hash_of(word);
+        if (length_of(large_[large_index(hash)].state) == 0) {
+            put(word, hash, &id, 1);
+        }
+    }
 }
 
 std::size_t WordCache::bytes() const noexcept {

@@ -15,9 +15,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string_view>
 
+#include "core/tokens/huge_vector.hpp"
 #include "core/tokens/token_id.hpp"
 
 namespace sluice::tokens {
@@ -88,15 +88,15 @@ public:
 
     // Brings the place of a word near, some words before it is asked for.
     void prefetch_small(std::uint64_t hash) const noexcept {
-        __builtin_prefetch(small_.get() + small_index(hash));
+        __builtin_prefetch(small_.data() + small_index(hash));
     }
     void prefetch_large(std::uint64_t hash) const noexcept {
-        __builtin_prefetch(large_.get() + large_index(hash));
+        __builtin_prefetch(large_.data() + large_index(hash));
     }
 
     // Number of ids, 0 if not remembered. Writes kSmallIds (kLargeIds) places of `out` either way.
     std::size_t find(const SmallKey& key, std::uint64_t hash, TokenId* out) const noexcept {
-        const Small* const bucket = small_.get() + small_index(hash);
+        const Small* const bucket = small_.data() + small_index(hash);
         for (const Small* entry = bucket; entry != bucket + kWays; ++entry) {
             const std::uint64_t state = entry->state.load(std::memory_order_acquire);
             const std::uint64_t low = entry->low.load(std::memory_order_acquire);
@@ -119,6 +119,9 @@ public:
              std::size_t count) noexcept;
     void put(std::string_view word, std::uint64_t hash, const TokenId* ids,
              std::size_t count) noexcept;
+    // Remembers a word of one token if there is a free place, so the cache starts with the words of
+    // the vocabulary itself.
+    void put_if_free(std::string_view word, TokenId id) noexcept;
 
     std::size_t bytes() const noexcept;
     // Entries in use; walks the tables.
@@ -138,11 +141,6 @@ private:
         std::array<Word, kLargeBytes / 8> text;
         std::array<Word, kLargeIds / 2> ids;
     };
-    struct Free {
-        std::size_t bytes;
-        void operator()(void* p) const noexcept;
-    };
-
     static constexpr std::size_t kWays = 2;  // entries of one cache line
 
     static constexpr std::size_t length_of(std::uint64_t state) noexcept {
@@ -159,10 +157,10 @@ private:
     }
     std::size_t large_index(std::uint64_t hash) const noexcept { return hash & (large_count_ - 1); }
 
-    std::unique_ptr<Small[], Free> small_;
-    std::unique_ptr<Large[], Free> large_;
-    std::size_t small_count_ = 0;
-    std::size_t large_count_ = 0;
+    std::size_t small_count_;
+    std::size_t large_count_;
+    HugeVector<Small> small_;
+    HugeVector<Large> large_;
 };
 
 }  // namespace sluice::tokens

@@ -97,7 +97,8 @@ TEST_SUITE("tokens/onig_pattern") {
             std::uint32_t seed = 1;
             for (int round = 0; round < 3000; ++round) {
                 std::string text;
-                for (int i = 0; i < 12; ++i) {
+                // From one piece to several blocks of the scanners.
+                for (int i = 0; i <= round % 100; ++i) {
                     seed = seed * 1664525U + 1013904223U;
                     text += pieces[(seed >> 16U) % std::size(pieces)];
                 }
