@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 #include <random>
+#include <string_view>
 
 namespace sluice {
 namespace {
@@ -23,11 +24,17 @@ std::uint64_t random_u64() noexcept {
 }
 
 std::string random_hex_id() {
-    std::array<char, 33> text{};
-    std::snprintf(text.data(), text.size(), "%016llx%016llx",
-                  static_cast<unsigned long long>(random_u64()),
-                  static_cast<unsigned long long>(random_u64()));
-    return {text.data(), 32};
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string out(32, '0');
+    std::uint64_t bits = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        if (i % 16 == 0) {
+            bits = random_u64();
+        }
+        out[i] = kDigits[bits & 0xFU];
+        bits >>= 4U;
+    }
+    return out;
 }
 
 std::string random_uuid() {

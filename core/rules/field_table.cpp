@@ -183,7 +183,7 @@ constexpr Field kService[] = {
         .otherwise("1000000")
         .process("LOXILB_KV_MAX_BLOCKS"),
     number("kvSpeculateMs", NotYet, 0, 60'000).otherwise("2000"),
-    text("kvDiscovery", NotYet).among("off|auto").otherwise("\"auto\""),
+    text("kvDiscovery", Built).among("off|auto").otherwise("\"auto\""),
     text("kvRepublish", NotYet),
     text("kvEventsFrom", NotYet, 1024),
     text("kvModelProfile", NotYet),
@@ -228,7 +228,7 @@ constexpr Field kService[] = {
     object("retry", Built).of(kRetry),
     object("breaker", NotYet).of(kBreaker),
     number("max_body_bytes", Built, 1024, 4ULL << 30U).otherwise("67108864").process(),
-    text("client_handoff_fields", NotYet).among("drop|refuse|pass").otherwise("\"drop\""),
+    text("client_handoff_fields", Built).among("drop|refuse|pass").otherwise("\"drop\""),
     object("plugin_config", Built),
     text("engine", Built),
     text("selector", Built),

@@ -109,6 +109,7 @@ std::optional<Refusal> take_kv(Effective& in, const Defaults& defaults, Draft& o
     if (in.find("kvHashSeed") != nullptr) {
         kv.hash_seed = in.text("kvHashSeed");
     }
+    kv.is_discovered = in.text("kvDiscovery") != "off";
     kv.warmup_sec = in.u32("kvWarmupSec");
     kv.lb_mode = in.text("kvLbMode") == "off" ? KvSpec::LbMode::Off : KvSpec::LbMode::Hard;
     kv.mean_load_factor = in.u32("kvMeanLoadFactor");

@@ -91,6 +91,7 @@ std::optional<Refusal> take_engine(Effective& in, const Loaded& loaded, Rule& ru
     }
     const bool is_asked = !named.empty() || in.was_given("kvEngineType") || in.u32("kvExactMode");
     rule.engine = named.empty() ? type : named;
+    rule.is_engine_given = in.was_given("kvEngineType") || in.was_given("engine");
     if (is_asked && !holds(loaded.engines, rule.engine)) {
         return Refusal{400, "engine_unknown", named.empty() ? "kvEngineType" : "engine",
                        "no engine " + rule.engine + " is loaded", joined(loaded.engines)};
@@ -183,6 +184,10 @@ std::optional<Refusal> take_limits(Effective& in, Draft& out) {
     out.rule.retry.not_accepted = in.boolean("retry.not_accepted");
     out.rule.retry.after_dispatch = in.boolean("retry.after_dispatch");
     out.rule.max_body_bytes = in.u64("max_body_bytes");
+    const std::string handoff = in.text("client_handoff_fields");
+    out.rule.handoff = handoff == "refuse" ? Handoff::Refuse
+                       : handoff == "pass" ? Handoff::Pass
+                                           : Handoff::Drop;
     return std::nullopt;
 }
 

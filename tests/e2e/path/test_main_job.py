@@ -190,3 +190,33 @@ def test_explain_says_where_a_request_would_go_and_sends_nothing(gateway, engine
     assert reply.json()["legs"][0]["endpoint"] == home
     assert reply.json()["legs"][0]["tier"] == "kv_exact"
     assert sum(len(generations(e)) for e in both) == 1
+
+
+def test_transfer_fields_are_refused_or_passed_when_the_rule_says_so(gateway, engines):
+    engine = engines(1)[0]
+    body = {"model": "tiny", "prompt": [1], "max_tokens": 1, "kv_transfer_params": {"a": 1}}
+    for policy in ("refuse", "pass"):
+        vip = gateway.vip()
+        gateway.create(rule(vip, [engine.address], client_handoff_fields=policy))
+        with RawClient(vip) as client:
+            client.send(request_bytes("POST", "/v1/completions", body))
+            reply = client.read_reply()
+        if policy == "refuse":
+            assert reply.status == 400
+            error = reply.json()["error"]
+            assert (error["code"], error["param"]) == ("handoff_field_not_allowed", "kv_transfer_params")
+            assert not generations(engine)
+        else:
+            assert reply.status == 200
+            assert "kv_transfer_params" in generations(engine)[-1]["body"]
+
+
+def test_an_alias_is_the_only_byte_that_changes(gateway, engines):
+    vip = gateway.vip()
+    engine = engines(1)[0]
+    gateway.create(rule(vip, [engine.address], model_aliases={"small": "tiny"}))
+    sent = b'{"prompt" : [1,2],  "model":"small" ,"max_tokens":1, "x":1.0e+2}'
+    with RawClient(vip) as client:
+        client.send(request_bytes("POST", "/v1/completions", sent))
+        assert client.read_reply().status == 200
+    assert generations(engine)[-1]["body"].encode() == sent.replace(b'"small"', b'"tiny"')

@@ -139,8 +139,6 @@ std::vector<Row> service_rows() {
         {"admission", body({{"fc_mode", R"("enforce")"}}), 400, "not_supported_yet", "fc_mode"},
         {"front TLS", body({{"mtls_frontend", R"({"client_cert_mode":"required"})"}}), 400,
          "not_supported_yet", "mtls_frontend"},
-        {"handoff", body({{"client_handoff_fields", R"("pass")"}}), 400, "not_supported_yet",
-         "client_handoff_fields", "\"drop\""},
     };
 }
 
@@ -186,8 +184,6 @@ std::vector<Row> probe_and_kv_rows() {
         {"unknown lb mode", body({{"kvLbMode", R"("best")"}}), 422, "unknown_value", "kvLbMode"},
         {"load factor", body({{"kvMeanLoadFactor", "99"}}), 422, "out_of_range",
          "kvMeanLoadFactor"},
-        {"no discovery", body({{"kvDiscovery", R"("off")"}}), 400, "not_supported_yet",
-         "kvDiscovery", "\"auto\""},
         {"republishing", body({{"kvRepublish", R"("tcp://127.0.0.1:1")"}}), 400,
          "not_supported_yet", "kvRepublish"},
     };
