@@ -20,13 +20,14 @@ namespace sluice::admin {
 // GET /status/ready: 200 when ready, else 503 with the same body.
 struct Readiness {
     bool ready = true;
-    std::vector<std::string> reasons;  // why not, or what an operator should look at
-    std::string profile = "strict";    // boot.profile
-    bool database_found = false;       // boot.snapshot_found
-    bool boot_succeeded = true;        // boot.succeeded
-    bool degraded = false;             // boot.degraded
-    std::uint64_t generation = 0;      // boot.generation
-    std::string set_aside;             // boot.quarantine_path
+    std::vector<std::string>
+        reasons;                     // why not, or what an operator should look at (dormant rules)
+    std::string profile = "strict";  // boot.profile
+    bool database_found = false;     // boot.snapshot_found
+    bool boot_succeeded = true;      // boot.succeeded
+    bool degraded = false;           // boot.degraded
+    std::uint64_t generation = 0;    // boot.generation
+    std::string set_aside;           // boot.quarantine_path
 };
 
 struct KvLive {

@@ -55,9 +55,6 @@ Response get_ready(Context& context, Request&) {
     for (const std::string& reason : now.reasons) {
         reasons.emplace_back(reason);
     }
-    for (const rules::Dormant& rule : context.book.dormant()) {
-        reasons.emplace_back("rule " + rule.id + " is not in force: " + rule.why.message);
-    }
     return json_response(Json::Object{{"ready", now.ready},
                                       {"reasons", std::move(reasons)},
                                       {"boot", Json::Object{{"profile", now.profile},

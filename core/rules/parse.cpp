@@ -104,8 +104,11 @@ Parsed parse_rule(std::string_view body, const Defaults& defaults, const Loaded&
     Parsed out;
     out.rule = std::move(draft.rule);
     out.warnings = std::move(draft.warnings);
-    out.rule.effective = Json(effective.values()).dump();
-    service.erase("id");  // the identity is the rule's, not the body's
+    // The identity is the rule's, not the body's.
+    service.erase("id");
+    Json::Object in_force = effective.values();
+    in_force.erase("id");
+    out.rule.effective = Json(std::move(in_force)).dump();
     // What may have one value only says nothing.
     service.erase("adminStateUp");
     for (const char* name : {"secondaryIPs", "secondaryVIPs", "allowedSources"}) {

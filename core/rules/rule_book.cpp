@@ -231,9 +231,6 @@ Status RuleBook::persist(const state::Change& change) {
 }
 
 void RuleBook::publish(std::vector<RulePtr> rules) {
-    metrics::registry()
-        .gauge("loxilb_lb_rules", "Rules in force.")
-        .set(static_cast<double>(rules.size()));
     auto next = std::make_shared<const Table>(std::move(rules));
     table_.set(next);
     hooks_.applied(next);

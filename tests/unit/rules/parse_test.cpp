@@ -152,7 +152,9 @@ TEST_CASE("every field that is built arrives in the rule") {
     CHECK(rule.endpoints[0].nixl_port == 5600);
     CHECK(warns(parsed, "all_draining", "endpoints"));
     CHECK(warns(parsed, "no_effect", "endpoints[0].nixl_port"));
-    CHECK(rule.json.find("\"id\"") == std::string::npos);  // the identity is stored beside it
+    // The identity is stored beside it.
+    CHECK(rule.json.find("\"id\"") == std::string::npos);
+    CHECK(effective(parsed, "id").empty());
 }
 
 TEST_CASE("values in force are shown, whoever set them") {
