@@ -67,13 +67,18 @@ struct Operand {
     Expr* value = nullptr;
 };
 
+// Unknown filters and tests fail when the template is compiled, unless they may never be reached.
+inline constexpr int kUnknown = -1;
+inline constexpr int kUnknownAllowed = -2;
+inline constexpr int kNoFunction = -3;
+
 struct Expr {
     ExprKind kind = ExprKind::Constant;
     Op op = Op::None;
     std::uint16_t method = 0;  // Attribute: the Method of that name, 0 if there is none
     std::uint32_t line = 0;
-    std::uint32_t id = 0;  // Name: index in Program::names
-    int function = -1;     // Filter, Test: index in their tables; -1 is unknown
+    std::uint32_t id = 0;        // Name: index in Program::names
+    int function = kNoFunction;  // Filter, Test: index in their tables, or unknown
     Expr* a = nullptr;
     Expr* b = nullptr;
     Expr* c = nullptr;

@@ -1,7 +1,7 @@
 // The filters, tests, methods and globals a template can name.
 //
 // Threads: any; tables are constant.
-// Source:  Jinja2 3.1.6 and CPython 3.11; which of them templates use: docs of this folder's tests.
+// Source:  Jinja2 3.1.6 and CPython 3.11; README.md says what is left out.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/tokens/jinja/interp.hpp"
+#include "core/tokens/jinja/merge_sort.hpp"
 #include "core/tokens/jinja/text.hpp"
 #include "core/tokens/jinja/unicode.hpp"
 
@@ -31,7 +32,7 @@ void sort_items(Interp& in, std::vector<std::pair<Value, Value>>& keyed, bool is
         in.charge(1);
         return is_reversed ? in.less(b.first, a.first) : in.less(a.first, b.first);
     };
-    std::ranges::stable_sort(keyed, before);
+    merge_sort(keyed, before);
 }
 
 // The key of an item: itself or an attribute; with commas a list of several attributes.

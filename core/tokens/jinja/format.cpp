@@ -322,7 +322,14 @@ Value printf_format(Interp& in, std::string_view format, const Value& values) {
         }
         Value v = named ? *named : items[used++];
         if (spec.type == 's' || spec.type == 'r' || spec.type == 'c') {
-            const std::string text = spec.type == 'r' ? in.repr(v) : std::string(in.str(v));
+            std::string text = spec.type == 'r' ? in.repr(v) : std::string(in.str(v));
+            if (spec.type == 'c' && v.is_int()) {
+                text.clear();
+                if (v.as_int() < 0 || v.as_int() > 0x10FFFF ||
+                    !append_utf8(text, static_cast<std::uint32_t>(v.as_int()))) {
+                    return in.type_error("%c arg not in range(0x110000)");
+                }
+            }
             spec.align = is_left ? '<' : '>';
             out += aligned(cut(text, spec.type == 'c' ? -1 : spec.precision), "", spec, '>');
         } else {

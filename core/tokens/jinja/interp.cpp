@@ -58,8 +58,15 @@ std::tm Interp::now() const {
 
 void Interp::emit(const Value& v) {
     if (!append_str(out_, v, bounds_.output_bytes)) {
-        fail(Code::Limit, "the rendered text is too large");
+        print_error(v);
     }
+}
+
+Value Interp::print_error(const Value& v) {
+    if (v.is(Kind::Generator) || v.is(Kind::Method) || v.is(Kind::Function)) {
+        return fail(Code::Unsupported, "the template prints a " + std::string(type_name(v)));
+    }
+    return fail(Code::Limit, "the rendered text is too large");
 }
 
 Interp::Flow Interp::exec(const Block& block) {

@@ -94,6 +94,9 @@ public:
     std::size_t max_text() const { return bounds_.output_bytes; }
     std::tm now() const;
 
+    // After printing `v` failed: no prompt can depend on an address, or it was too large.
+    Value print_error(const Value& v);
+
     Value text(std::string_view s);  // a copy in the arena
     Value text_like(const Value& model, std::string_view s, bool copy);
     // str(v) as a view: of the value itself, or of a copy in the arena.

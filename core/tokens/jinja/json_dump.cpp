@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/tokens/jinja/json.hpp"
+#include "core/tokens/jinja/merge_sort.hpp"
 #include "core/tokens/jinja/print.hpp"
 #include "core/tokens/jinja/unicode.hpp"
 
@@ -146,7 +147,7 @@ private:
                 sorted.push_back(&e);
             }
             // UTF-8 sorts as code points do. Keys of several types cannot be sorted in Python.
-            std::ranges::stable_sort(sorted, [](const DictEntry* a, const DictEntry* b) {
+            merge_sort(sorted, [](const DictEntry* a, const DictEntry* b) {
                 return a->key.is_string() && b->key.is_string() && a->key.str() < b->key.str();
             });
             for (const DictEntry* e : sorted) {

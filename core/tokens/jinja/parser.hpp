@@ -47,7 +47,8 @@ private:
 
     // parser_tokens.cpp. The first error stands; the rest of the input is dropped, which ends every
     // loop.
-    void fail(std::string what);
+    void fail(std::string what) { fail(std::move(what), peek()); }
+    void fail(std::string what, const Token& at);
     bool failed() const { return error_.has_value(); }
 
     const Token& peek(std::size_t ahead = 0) const;

@@ -21,23 +21,20 @@ Expr* Parser::condition() {
     if (failed()) {
         return make(ExprKind::Constant);
     }
-    // Which names are soft is only known at the "if" that follows, so both sides are read as if
-    // they were and a plain expression is read again.
-    const std::size_t start = at_;
-    const std::size_t exprs = program_.exprs.size();
+    // That unknown filters and tests are allowed is only known at an "if" that follows, so both
+    // sides are read as if they were, and looked at again.
+    const Token start = peek();
+    const std::size_t first = program_.exprs.size();
     ++soft_;
     Expr* value = logical_or();
     if (!is_name("if")) {
         --soft_;
-        if (soft_ == 0 && !failed()) {
-            for (std::size_t i = exprs; i < program_.exprs.size(); ++i) {
-                const Expr& e = program_.exprs[i];
-                if ((e.kind == ExprKind::Filter || e.kind == ExprKind::Test) && e.function < 0) {
-                    at_ = start;
-                    fail(std::string(e.kind == ExprKind::Filter ? "No filter" : "No test") +
-                         " named '" + std::string(e.name) + "'.");
-                    break;
-                }
+        for (std::size_t i = first; i < program_.exprs.size() && soft_ == 0 && !failed(); ++i) {
+            const Expr& e = program_.exprs[i];
+            if (e.function == kUnknown) {
+                fail((e.kind == ExprKind::Filter ? "No filter named '" : "No test named '") +
+                         std::string(e.name) + "'.",
+                     start);
             }
         }
         return value;
@@ -52,6 +49,10 @@ Expr* Parser::condition() {
         value = e;
     }
     --soft_;
+    for (std::size_t i = first; i < program_.exprs.size(); ++i) {
+        Expr& e = program_.exprs[i];
+        e.function = e.function == kUnknown ? kUnknownAllowed : e.function;
+    }
     return value;
 }
 

@@ -149,7 +149,7 @@ Expr* Parser::filter(Expr* input, bool is_inline) {
         e->a = input;
         e->name = expect_name();
         e->function = filter_named(e->name);
-        if (e->function < 0 && soft_ == 0) {
+        if (e->function == kUnknown && soft_ == 0) {
             fail("No filter named '" + std::string(e->name) + "'.");
         }
         if (is_op("(")) {
@@ -167,7 +167,7 @@ Expr* Parser::test(Expr* subject) {
     e->a = subject;
     e->name = expect_name();
     e->function = test_named(e->name);
-    if (e->function < 0 && soft_ == 0) {
+    if (e->function == kUnknown && soft_ == 0) {
         fail("No test named '" + std::string(e->name) + "'.");
     }
     const Tok kind = peek().kind;

@@ -31,9 +31,9 @@ Result<std::unique_ptr<const Program>> parse(std::string_view source) {
     return std::unique_ptr<const Program>(std::move(program));
 }
 
-void Parser::fail(std::string what) {
+void Parser::fail(std::string what, const Token& at) {
     if (!error_) {
-        error_ = Error{Code::Invalid, "line " + std::to_string(peek().line) + ": " + what};
+        error_ = Error{Code::Invalid, "line " + std::to_string(at.line) + ": " + what};
     }
     at_ = tokens_.size() - 1;
 }

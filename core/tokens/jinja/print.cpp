@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/tokens/jinja/interp.hpp"
 #include "core/tokens/jinja/unicode.hpp"
 
 namespace sluice::tokens::jinja {
@@ -302,12 +303,22 @@ bool append_repr(std::string& out, const Value& v, std::size_t max_bytes, int de
             }
             out.push_back('>');
             break;
-        default:
-            // Python prints an address here, so no prompt can depend on it.
-            out.push_back('<');
-            out.append(type_name(v));
-            out += " object>";
+        case Kind::Macro:
+            out += "<Macro '";
+            out.append(v.macro->body->name);
+            out += "'>";
             break;
+        case Kind::Loop:
+            out += "<LoopContext ";
+            append_int(out, static_cast<std::int64_t>(v.loop->index) + 1);
+            out.push_back('/');
+            append_int(out, static_cast<std::int64_t>(v.loop->items.size()));
+            out.push_back('>');
+            break;
+        case Kind::Generator:
+        case Kind::Method:
+        case Kind::Function:
+            return false;  // Python prints an address here
     }
     return out.size() <= max_bytes;
 }

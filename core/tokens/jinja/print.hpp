@@ -1,6 +1,7 @@
 // Values as Python prints them: str() and repr().
 //
 // Threads: any.
+// Errors:  false for generators, methods and functions, which Python prints with an address.
 // Limits:  the caller's `max_bytes` for the whole of `out`; past it, or past nesting 300, false.
 // Source:  CPython 3.11; tests/vectors/chat/jinja-features.jsonl.
 #pragma once

@@ -65,7 +65,7 @@ std::string_view Interp::str(const Value& v) {
 std::string Interp::repr(const Value& v) {
     std::string out;
     if (!append_repr(out, v, bounds_.output_bytes)) {
-        fail(Code::Limit, "a printed value is too large");
+        print_error(v);
     }
     charge(out.size() / 64);
     return out;

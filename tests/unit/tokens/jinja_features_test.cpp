@@ -65,4 +65,46 @@ TEST_SUITE("tokens/jinja features") {
         }
         CHECK(lines == 185);
     }
+
+    // Made by running Jinja2 3.1.6 on CPython 3.11; the first line has the variables of all.
+    TEST_CASE("expressions and statements give what Jinja on CPython gives") {
+        std::ifstream file("tests/vectors/chat/jinja-expressions.jsonl");
+        REQUIRE(file);
+        std::string variables;
+        int lines = 0;
+        for (std::string line; std::getline(file, line);) {
+            Arena arena(std::size_t{16} << 20U);
+            const auto parsed = jinja::parse_json(arena, line);
+            REQUIRE(parsed);
+            if (const Value* vars = find(*parsed->dict, "vars")) {
+                Value culprit;
+                jinja::dump_json(variables, *vars, {}, std::size_t{16} << 20U, culprit);
+                continue;
+            }
+            ++lines;
+            const std::string source = text_of(*parsed, "template");
+            CAPTURE(source);
+            const auto compiled = ChatTemplate::compile(source, {});
+            const auto got = compiled ? (*compiled)->render_variables(variables, {vector_clock()})
+                                      : sluice::Result<std::string>(compiled.error());
+            if (find(*parsed->dict, "error") != nullptr) {
+                CHECK_FALSE(got);
+            } else {
+                REQUIRE(got);
+                CHECK(*got == text_of(*parsed, "rendered"));
+            }
+        }
+        CHECK(lines > 500);
+    }
+
+    TEST_CASE("what Python prints with an address is refused, as no prompt can be known then") {
+        for (const char* source : {"{{ d.items }}", "{{ [1] | reverse }}", "{{ range }}",
+                                   "{{ [1] | map('string') | string }}"}) {
+            CAPTURE(source);
+            const auto got =
+                (*ChatTemplate::compile(source, {}))->render_variables(R"({"d":{}})", {});
+            REQUIRE_FALSE(got);
+            CHECK(got.error().code == sluice::Code::Unsupported);
+        }
+    }
 }
