@@ -25,7 +25,7 @@ MAX_LEN = 4096
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1",
     "VLLM_HOST_IP": "127.0.0.1", "PYTHONHASHSEED": "0", "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1", "VLLM_SERVER_DEV_MODE": "1",
 }
 
 
@@ -131,7 +131,7 @@ class RealEngine(Engine):
 
 class SimulatedEngine(Engine):
     def argv(self):
-        return [binary("sluice-sim"), "vllm", *self.flags()]
+        return [binary("sluice-sim"), "vllm", "--dev-mode", *self.flags()]
 
 
 def engine_class():

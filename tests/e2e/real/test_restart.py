@@ -1,47 +1,23 @@
-"""An engine that dies and comes back empty is not believed to hold what its forerunner held."""
+"""What is believed of an engine ends when it does: restart, cleared cache, a gateway that comes later."""
 import time
 
-from harness import wait_until
-from stand import report
-from workload import Workload
-
-
-def run(stand, asks, history, wrong, count):
-    for _ in range(count):
-        ask = next(asks)
-        done, problems, receipt = stand.probe(ask)
-        if problems:
-            wrong.append((ask, problems, receipt))
-        history.append(done)
-        if ask.conversation:
-            ask.conversation.answered(done.text)
+from harness import exchange, wait_until
+from stand import Run, report
 
 
 def test_no_prediction_is_wrong_before_during_and_after_a_restart(stand):
-    work, history, wrong = Workload(21, stand.vocabulary), [], []
-    asks = work.asks(history)
-    run(stand, asks, history, wrong, 30)
-
-    engine = stand.engines[0]
-    held = stand.shadows[engine.address].held
+    run = Run(stand, 21)
+    run.steps(30)
+    engine, other = stand.engines
+    shadow = stand.shadows[engine.address]
+    held = shadow.held
     assert held > 50
-    shadow = stand.shadows.pop(engine.address)
+
     engine.kill()
-    # While it is away, the other answers everything: `shadows` without it means "not compared".
-    down = []
-    for _ in range(10):
-        ask = next(asks)
-        answer, name = stand.send(stand.vip, ask.path, ask.body)
-        receipt = stand.receipt(name)
-        if answer.status != 200 or receipt["legs"][-1]["endpoint"] == engine.address:
-            down.append((ask.kind, answer.status, receipt["legs"]))
-        elif receipt["tokens"]["predicted_cached"] != answer.cached:
-            wrong.append((ask, [f"while one is down: reported {answer.cached}"], receipt))
-        other = stand.engines[1].address
-        stand.settle(other, answer.prompt + answer.output, ask.salt)
-        if ask.conversation:
-            ask.conversation.answered(answer.text)
-    assert not down
+    # While it is away the other answers everything: without its shadow it is not compared.
+    del stand.shadows[engine.address]
+    run.steps(10)
+    assert all(f["legs"][-1]["endpoint"] == other.address for f in stand.gateway.flows(limit=10))
 
     engine.start()
     engine.wait_ready()
@@ -54,10 +30,41 @@ def test_no_prediction_is_wrong_before_during_and_after_a_restart(stand):
         return seen["state"] == "active" and seen["kv"]["blocks"] == 0
     wait_until(is_back, 30, "the old inventory is dropped")
     dropped_s = time.monotonic() - ready_at
-    run(stand, asks, history, wrong, 80)
+    run.steps(80)
     filled = stand.endpoints()[engine.address]["kv"]["blocks"]
-    report("restart", wrong, len(history) + 10, [
+    report("restart", run.wrong, len(run.history), [
         f"{held} blocks held before the kill, dropped {dropped_s:.1f} s after the new process was "
         f"ready, {filled} blocks at the end"])
     assert filled > 50
-    assert not wrong
+    assert not run.wrong
+
+
+def test_a_cleared_cache_is_known_with_the_next_events(stand):
+    run = Run(stand, 22)
+    run.steps(20)
+    engine = stand.engines[1]
+    held = stand.shadows[engine.address].held
+    reply = exchange(engine.address, "POST", "/reset_prefix_cache", {}, limit_s=30)
+    assert reply.status == 200, reply.body
+    # An engine that was cleared while idle says so with the events of its next request.
+    stand.send_beside(engine.address, run.work.beside(run.history))
+    assert stand.shadows[engine.address].held < held / 2
+    run.steps(40)
+    report("cleared cache", run.wrong, len(run.history), [f"{held} blocks held before"])
+    assert not run.wrong
+
+
+def test_a_gateway_that_starts_later_knows_what_the_engines_hold(stand):
+    run = Run(stand, 23)
+    run.steps(20)
+    held = {a: s.held for a, s in stand.shadows.items()}
+    stand.gateway.kill()
+    stand.gateway.start()
+    begun = time.monotonic()
+    stand.settle()
+    learnt_s = time.monotonic() - begun
+    run.steps(40)
+    report("gateway restart", run.wrong, len(run.history), [
+        f"{sorted(held.values())} blocks held, replayed {learnt_s:.1f} s after the gateway was up"])
+    assert min(held.values()) > 20
+    assert not run.wrong

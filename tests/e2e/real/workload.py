@@ -8,7 +8,7 @@ time, and that most prefixes are met again before and after they are gone.
 import dataclasses
 import random
 
-from engines import BLOCK, MODEL
+from engines import BLOCK, MAX_LEN, MODEL
 
 PIECES = [
     "The river was low that summer, and the ferry lay on its side in the mud. ",
@@ -68,26 +68,38 @@ class Conversation:
         self.turn = 0
 
     def next_body(self):
+        self.turn += 1
+        if self.messages and self.messages[-1]["role"] == "tool" and self.number == 3:
+            return self.body()  # the model is to go on from the tool's result
         content = prose(self.rng, self.rng.randint(3, 90))
-        if self.turn == 2:
+        if self.turn == 3:
             content = [{"type": "text", "text": content}, {"type": "text", "text": "In short?"}]
         self.messages.append({"role": "user", "content": content})
-        self.turn += 1
+        if self.number == 5 and self.turn in (2, 4):
+            self.messages.append({"role": "assistant", "content": "Well, the first of these"})
+            return {**self.body(), "add_generation_prompt": False, "continue_final_message": True}
+        return self.body()
+
+    def body(self):
         body = {"messages": [dict(m) for m in self.messages], **self.more}
         if self.tools:
             body["tools"] = self.tools
         return body
 
     def answered(self, text):
-        if self.tools and self.turn % 2 == 1:
+        answer = {"role": "assistant", "content": text}
+        if self.messages[-1]["role"] == "assistant":
+            self.messages[-1]["content"] += text
+        elif self.tools and self.turn % 2 == 1:
             call = {"id": f"call_{self.turn}", "type": "function", "function": {
                 "name": "get_weather",
                 "arguments": '{"place": "Łódź", "days": %d}' % self.turn}}
-            self.messages.append({"role": "assistant", "content": text[:40], "tool_calls": [call]})
+            field = "reasoning" if self.turn == 1 else "reasoning_content"
+            self.messages.append({**answer, "tool_calls": [call], field: "Let me look.\n"})
             self.messages.append({"role": "tool", "tool_call_id": call["id"],
                                   "content": '{"sky":"clear","degrees":%d}' % (10 + self.turn)})
         else:
-            self.messages.append({"role": "assistant", "content": text})
+            self.messages.append(answer)
 
 
 def prose(rng, words):
@@ -157,7 +169,8 @@ class Workload:
         return Ask(kind, "/v1/completions", body)
 
     KINDS = (["text"] * 6 + ["ids"] * 4 + ["exact"] * 3 + ["again"] * 2 + ["on_ids"] * 2
-             + ["on_text"] * 2 + ["salted_text", "salted_ids", "listed", "cut"])
+             + ["on_text"] * 2 + ["salted_text", "salted_ids", "listed", "cut",
+                "long", "short"])
 
     def one_of(self, prefixes):
         """Some prefixes are common, others rare."""
@@ -225,6 +238,14 @@ class Workload:
         text = self.rng.choice(self.texts)
         return "cut text", {"prompt": text[:self.rng.randint(1, len(text))],
                             "add_special_tokens": False}
+
+    def draw_long(self, _):
+        # Nearly the greatest length: it pushes out half of what the engine holds.
+        tokens = self.one_of(self.id_lists)
+        return "long", {"prompt": tokens + self.ids(self.rng.randint(2600, MAX_LEN - 60) - len(tokens))}
+
+    def draw_short(self, _):
+        return "short", {"prompt": self.one_of(self.id_lists)[:self.rng.randint(1, 2 * BLOCK + 1)]}
 
     def beside(self, history):
         """A body for one engine directly: makes engines hold different lengths of one prefix."""
