@@ -114,6 +114,36 @@ void BodyDecoder::framing_byte(char c) noexcept {
     }
 }
 
+// Steps over a whole "\r\n", a whole plain size line or both at the front of `in`: what nearly
+// every chunk begins with. Anything else is left to framing_byte().
+void BodyDecoder::skip_plain_line(std::string_view& in) noexcept {
+    if (at_ == At::DataCr && in.size() >= 2 && in[0] == '\r' && in[1] == '\n') {
+        in.remove_prefix(2);
+        at_ = At::Size;
+    }
+    if (at_ != At::Size || digits_ != 0) {
+        return;
+    }
+    std::uint64_t size = 0;
+    std::size_t i = 0;
+    for (; i < in.size() && i < 8; ++i) {
+        const char c = in[i];
+        if (c >= '0' && c <= '9') {
+            size = size << 4U | static_cast<unsigned>(c - '0');
+        } else if (const int letter = c | 0x20; letter >= 'a' && letter <= 'f') {
+            size = size << 4U | static_cast<unsigned>(letter - 'a' + 10);
+        } else {
+            break;
+        }
+    }
+    if (i == 0 || i + 2 > in.size() || in[i] != '\r' || in[i + 1] != '\n') {
+        return;
+    }
+    in.remove_prefix(i + 2);
+    remaining_ = size;
+    at_ = size == 0 ? At::Trailer : At::Data;
+}
+
 std::string_view BodyDecoder::next(std::string_view& in) noexcept {
     if (state_ != State::More || in.empty()) {
         return {};
@@ -123,10 +153,16 @@ std::string_view BodyDecoder::next(std::string_view& in) noexcept {
         in.remove_prefix(in.size());
         return all;
     }
+    if (framing_.kind == BodyKind::Chunked && at_ != At::Data) {
+        skip_plain_line(in);
+    }
     while (framing_.kind == BodyKind::Chunked && at_ != At::Data) {
+        if (in.empty()) {
+            return {};
+        }
         framing_byte(in.front());
         in.remove_prefix(1);
-        if (state_ != State::More || in.empty()) {
+        if (state_ != State::More) {
             return {};
         }
     }

@@ -57,6 +57,7 @@ private:
         LastLf
     };
 
+    void skip_plain_line(std::string_view& in) noexcept;
     void size_byte(char c) noexcept;
     void framing_byte(char c) noexcept;
     void fail(const char* text) noexcept;

@@ -32,24 +32,61 @@ constexpr bool is_token_char(char c) noexcept {
     return kTokenTable[static_cast<std::uint8_t>(c)];
 }
 
-// No control characters but TAB; bytes from 0x80 on are allowed (obs-text).
-inline bool is_field_value(std::string_view value) noexcept {
+inline std::uint64_t load_word(const char* from) noexcept {
+    std::uint64_t word = 0;
+    std::memcpy(&word, from, 8);
+    return word;
+}
+
+inline std::uint32_t load_half(const char* from) noexcept {
+    std::uint32_t half = 0;
+    std::memcpy(&half, from, 4);
+    return half;
+}
+
+// Whether two words differ at most in the case of letters.
+constexpr bool same_but_case(std::uint64_t a, std::uint64_t b) noexcept {
     constexpr std::uint64_t ones = 0x0101010101010101U;
     constexpr std::uint64_t highs = 0x8080808080808080U;
-    std::size_t i = 0;
-    for (; i + 8 <= value.size(); i += 8) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, value.data() + i, 8);
-        const std::uint64_t del = word ^ (ones * 0x7F);
-        // Exact for "some byte below 0x20" and "some byte is 0x7F"; which one does not matter here.
-        const std::uint64_t below = (word - ones * 0x20) & ~word & highs;
-        const std::uint64_t is_del = (del - ones) & ~del & highs;
-        if ((below | is_del) != 0) {
-            break;  // a TAB, or something bad: looked at byte by byte
+    const std::uint64_t differs = a ^ b;
+    if ((differs & ~(ones * 0x20)) != 0) {
+        return false;
+    }
+    // 0x80 in each byte whose lower case is 'a'..'z'; no carries, the top bits are out of the way.
+    const std::uint64_t lower = (a | ones * 0x20) & ~highs;
+    const std::uint64_t letters =
+        (lower + ones * (0x80 - 'a')) & ~(lower + ones * (0x80 - 'z' - 1)) & ~a & highs;
+    return (differs << 2U & ~letters) == 0;
+}
+
+// Some byte of the word may be below 0x20 or 0x7F; never misses one, may be wrong about a word.
+constexpr bool may_hold_control(std::uint64_t word) noexcept {
+    constexpr std::uint64_t ones = 0x0101010101010101U;
+    constexpr std::uint64_t highs = 0x8080808080808080U;
+    const std::uint64_t del = word ^ (ones * 0x7F);
+    return ((((word - ones * 0x20) & ~word) | ((del - ones) & ~del)) & highs) != 0;
+}
+
+// No control characters but TAB; bytes from 0x80 on are allowed (obs-text).
+inline bool is_field_value(std::string_view value) noexcept {
+    const std::size_t size = value.size();
+    bool doubtful = true;
+    if (size >= 8) {
+        doubtful =
+            may_hold_control(load_word(value.data() + size - 8));  // overlaps the last whole one
+        for (std::size_t i = 0; i + 8 < size && !doubtful; i += 8) {
+            doubtful = may_hold_control(load_word(value.data() + i));
         }
     }
-    for (; i < value.size(); ++i) {
-        const auto c = static_cast<std::uint8_t>(value[i]);
+    if (size >= 4 && size < 8) {
+        doubtful = may_hold_control(load_half(value.data()) |
+                                    std::uint64_t{load_half(value.data() + size - 4)} << 32U);
+    }
+    if (!doubtful) {
+        return true;
+    }
+    for (const char raw : value) {
+        const auto c = static_cast<std::uint8_t>(raw);
         if ((c < 0x20 && c != '\t') || c == 0x7F) {
             return false;
         }

@@ -70,25 +70,34 @@ Parse FieldParser::next_line(std::string_view bytes, std::string_view& line) noe
 }
 
 Parse FieldParser::field_line(std::string_view line) {
-    std::size_t colon = 0;
-    while (colon < line.size() && is_token_char(line[colon])) {
+    const char* const first = line.data();
+    const char* const end = first + line.size();
+    const char* colon = first;
+    while (is_token_char(*colon)) {  // the CR behind the line ends this at the latest
         ++colon;
     }
-    if (colon == 0 || colon == line.size() || line[colon] != ':') {
-        return fail(400, colon == 0 && (line[0] == ' ' || line[0] == '\t')
-                             ? "folded header line"
-                             : "malformed header name");
+    if (colon == first || *colon != ':') {
+        return fail(
+            400, *first == ' ' || *first == '\t' ? "folded header line" : "malformed header name");
     }
-    const std::string_view name = line.substr(0, colon);
-    const std::string_view value = trim_blanks(line.substr(colon + 1));
-    if (!is_field_value(value)) {
+    const char* value = colon + 1;
+    const char* value_end = end;
+    while (value < value_end && (*value == ' ' || *value == '\t')) {
+        ++value;
+    }
+    while (value < value_end && (value_end[-1] == ' ' || value_end[-1] == '\t')) {
+        --value_end;
+    }
+    const Header field{{first, static_cast<std::size_t>(colon - first)},
+                       {value, static_cast<std::size_t>(value_end - value)}};
+    if (!is_field_value(field.value)) {
         return fail(400, "control character in a header value");
     }
     if (fields_.size() == limits_.max_headers) {
         return fail(431, "too many headers");
     }
-    fields_.push_back({name, value});
-    return known_field(name, value);
+    fields_.push_back(field);
+    return known_field(field.name, field.value);
 }
 
 Parse FieldParser::known_field(std::string_view name, std::string_view value) {
@@ -236,12 +245,12 @@ Parse RequestParser::feed(std::string_view bytes) {
     }
     rebase(bytes);
     for (;;) {
-        std::string_view line;
-        Parse p = next_line(bytes, line);
-        if (p == Parse::NeedMore && !has_start_line_ && at_ < bytes.size() &&
-            !is_token_char(bytes[at_]) && bytes[at_] != '\r') {
+        if (!has_start_line_ && at_ < bytes.size() && !is_token_char(bytes[at_]) &&
+            bytes[at_] != '\r') {
             return fail(400, "malformed request line");  // TLS, say: not worth waiting for a line
         }
+        std::string_view line;
+        Parse p = next_line(bytes, line);
         if (p != Parse::Done) {
             return p;
         }
@@ -385,11 +394,11 @@ Parse ResponseParser::feed(std::string_view bytes) {
     }
     rebase(bytes);
     for (;;) {
-        std::string_view line;
-        Parse p = next_line(bytes, line);
-        if (p == Parse::NeedMore && !has_start_line_ && at_ < bytes.size() && bytes[at_] != 'H') {
+        if (!has_start_line_ && at_ < bytes.size() && bytes[at_] != 'H') {
             return fail(502, "malformed status line");
         }
+        std::string_view line;
+        Parse p = next_line(bytes, line);
         if (p != Parse::Done) {
             return p;
         }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/http/characters.hpp"
+
 namespace sluice::http {
 namespace {
 
@@ -12,15 +14,32 @@ constexpr char lower(char c) noexcept {
 }  // namespace
 
 bool equals_ignore_case(std::string_view a, std::string_view b) noexcept {
-    if (a.size() != b.size()) {
+    // Most pairs differ in size or first letter.
+    if (a.size() != b.size() || (!a.empty() && ((a[0] ^ b[0]) & ~0x20) != 0)) {
         return false;
     }
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        if (a[i] != b[i] && lower(a[i]) != lower(b[i])) {
+    const std::size_t size = a.size();
+    if (size < 4) {
+        for (std::size_t i = 0; i < size; ++i) {
+            if (lower(a[i]) != lower(b[i])) {
+                return false;
+            }
+        }
+        return true;
+    }
+    if (size < 8) {
+        const auto word = [size](const char* from) {
+            return load_half(from) | std::uint64_t{load_half(from + size - 4)} << 32U;
+        };
+        return same_but_case(word(a.data()), word(b.data()));
+    }
+    // Eight at a time; the last eight overlap the ones before.
+    for (std::size_t i = 0; i + 8 < size; i += 8) {
+        if (!same_but_case(load_word(a.data() + i), load_word(b.data() + i))) {
             return false;
         }
     }
-    return true;
+    return same_but_case(load_word(a.data() + size - 8), load_word(b.data() + size - 8));
 }
 
 const Header* find_header(HeaderSpan headers, std::string_view name) noexcept {

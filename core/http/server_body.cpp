@@ -42,7 +42,11 @@ net::Task<Status> Http1Connection::send_continue() {
     static constexpr std::string_view line = "HTTP/1.1 100 Continue\r\n\r\n";
     parts_.clear();
     parts_.push_back({const_cast<char*>(line.data()), line.size()});
-    co_return co_await write();
+    Status sent;
+    if (!write_now(sent)) {
+        sent = co_await write_rest();
+    }
+    co_return sent;
 }
 
 net::Task<Result<std::string_view>> Http1Connection::read_body(std::size_t max_bytes,
@@ -56,6 +60,15 @@ net::Task<Result<std::string_view>> Http1Connection::read_body(std::size_t max_b
     }
     if (framing.kind == BodyKind::Length && framing.length > max_bytes) {
         co_return body_failed(Error{Code::Limit, "request body too large"});
+    }
+    const std::size_t have = in_.size() - message_bytes_;
+    if (framing.kind == BodyKind::Length && framing.length <= have) {
+        const std::string_view body(in_.data() + message_bytes_,
+                                    static_cast<std::size_t>(framing.length));
+        body_state_ = Body::Read;
+        message_bytes_ += body.size();
+        bytes_received_ = message_bytes_;
+        co_return body;
     }
     if (parser_.expects_continue() && in_.size() == message_bytes_ && !head_taken_) {
         const Status asked = co_await send_continue();

@@ -10,19 +10,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLinger{2000};
 
-// What is left of a handler's exception; false if it threw.
-net::Task<bool> call(Handler& handler, ServerStream& stream) {
-    try {
-        co_await handler.handle(stream);
-        co_return true;
-    } catch (const std::exception& e) {
-        log::error("a request handler threw", {{"what", e.what()}});
-    } catch (...) {
-        log::error("a request handler threw something");
-    }
-    co_return false;
-}
-
 }  // namespace
 
 Http1Connection::Http1Connection(Server::Impl& server, net::Accepted accepted)
@@ -59,11 +46,23 @@ void Http1Connection::end_now() noexcept {
 net::Task<void> Http1Connection::run() {
     socket_.watch(this);
     for (;;) {
-        const bool has_bytes = co_await wait_for_request();
-        if (!has_bytes) {
-            break;
+        if (in_.size() == 0) {
+            in_.release();
+            if (server_.is_draining) {
+                break;
+            }
+            const auto idle = client_idle_.count() >= 0 ? client_idle_ : server_.limits.client_idle;
+            const Status ready = co_await socket_.readable(
+                {.deadline_us = server_.loop.after(idle), .cancel = &server_.idle});
+            if (!ready.ok()) {
+                break;
+            }
         }
-        const Head head = co_await read_request_head();
+        parser_.reset();
+        Head head = in_.size() != 0 ? parse_head() : receive_head();
+        if (head != Head::Complete && head != Head::Gone) {
+            head = co_await read_request_head(head);
+        }
         if (head != Head::Complete) {
             break;
         }
@@ -80,48 +79,54 @@ net::Task<void> Http1Connection::run() {
     }
 }
 
-// True once there are bytes of a request.
-net::Task<bool> Http1Connection::wait_for_request() {
-    if (in_.size() != 0) {
-        co_return true;
+Http1Connection::Head Http1Connection::parse_head() {
+    switch (parser_.feed(in_.view())) {
+        case Parse::Done:
+            return Head::Complete;
+        case Parse::Failed:
+            return Head::Refused;
+        case Parse::NeedMore:
+            break;
     }
-    in_.release();
-    if (server_.is_draining) {
-        co_return false;
-    }
-    const auto idle = client_idle_.count() >= 0 ? client_idle_ : server_.limits.client_idle;
-    const Status ready = co_await socket_.readable(
-        {.deadline_us = server_.loop.after(idle), .cancel = &server_.idle});
-    co_return ready.ok();
+    return Head::Partial;
 }
 
-net::Task<Http1Connection::Head> Http1Connection::read_request_head() {
-    parser_.reset();
+// Takes what is there.
+Http1Connection::Head Http1Connection::receive_head() {
+    if (!in_) {
+        in_ = server_.loop.buffers().take(net::kSmallBufferBytes);
+    } else if (in_.room() == 0) {
+        in_.grow(in_.capacity() * 2);  // the parser stops at its limit
+    }
+    const auto got = socket_.recv_now({in_.data() + in_.size(), in_.room()});
+    if (!got.ok()) {
+        return got.error().code == Code::Unavailable ? Head::Partial : Head::Gone;
+    }
+    if (*got == 0) {
+        return Head::Gone;
+    }
+    in_.resize(in_.size() + *got);
+    return parse_head();
+}
+
+// Goes on with a head that is not complete, or answers one that is refused.
+net::Task<Http1Connection::Head> Http1Connection::read_request_head(Head head) {
     const std::uint64_t deadline_us = server_.loop.after(server_.limits.header);
-    Parse parsed = in_.size() != 0 ? parser_.feed(in_.view()) : Parse::NeedMore;
-    while (parsed == Parse::NeedMore) {
-        if (!in_) {
-            in_ = server_.loop.buffers().take(net::kSmallBufferBytes);
-        } else if (in_.room() == 0) {
-            in_.grow(in_.capacity() * 2);  // the parser stops at its limit
-        }
-        const auto got = co_await socket_.recv({in_.data() + in_.size(), in_.room()},
-                                               {.deadline_us = deadline_us});
-        if (!got.ok() || *got == 0) {
-            if (!got.ok() && got.error().code == Code::Timeout && in_.size() != 0) {
+    while (head == Head::Partial) {
+        const Status ready = co_await socket_.readable({.deadline_us = deadline_us});
+        if (!ready.ok()) {
+            if (ready.error().code == Code::Timeout && in_.size() != 0) {
                 co_await refuse(408, "the request head took too long");
                 co_return Head::Refused;
             }
             co_return Head::Gone;
         }
-        in_.resize(in_.size() + *got);
-        parsed = parser_.feed(in_.view());
+        head = receive_head();
     }
-    if (parsed == Parse::Failed) {
+    if (head == Head::Refused) {
         co_await refuse(parser_.error_status(), parser_.error_text());
-        co_return Head::Refused;
     }
-    co_return Head::Complete;
+    co_return head;
 }
 
 void Http1Connection::begin_exchange() noexcept {
@@ -158,12 +163,16 @@ void Http1Connection::end_exchange() {
 
 net::Task<void> Http1Connection::exchange() {
     begin_exchange();
-    const bool has_returned = co_await call(server_.handler, *this);
+    try {
+        co_await server_.handler.handle(*this);
+    } catch (const std::exception& e) {
+        log::error("a request handler threw", {{"what", e.what()}});
+    } catch (...) {
+        log::error("a request handler threw something");
+    }
     if (!finished_) {
         if (!head_taken_ && !aborted_ && !departure_.fired()) {
-            if (has_returned) {
-                log::error("a request handler gave no response", {{"path", head().path}});
-            }
+            log::error("a request was left without a response");
             co_await refuse(500, "internal error");
         } else {
             abort();
@@ -185,7 +194,10 @@ net::Task<void> Http1Connection::refuse(int status, std::string_view message) {
     parts_.clear();
     parts_.push_back({head_out_.data(), head_out_.size()});
     parts_.push_back({const_cast<char*>(body.data()), body.size()});
-    const Status sent = co_await write();
+    Status sent;
+    if (!write_now(sent)) {
+        sent = co_await write_rest();
+    }
     if (sent.ok()) {
         finished_ = true;
     } else {

@@ -60,12 +60,13 @@ public:
     Http1Connection* next = nullptr;
 
 private:
-    enum class Head { Complete, Gone, Refused };
+    enum class Head { Partial, Complete, Gone, Refused };
     enum class Body : std::uint8_t { Unread, Read, Failed };
 
     // server_connection.cpp: the life of a connection
-    net::Task<bool> wait_for_request();
-    net::Task<Head> read_request_head();
+    Head parse_head();
+    Head receive_head();
+    net::Task<Head> read_request_head(Head head);
     net::Task<void> exchange();
     void begin_exchange() noexcept;
     void end_exchange();
@@ -84,7 +85,8 @@ private:
     // server_response.cpp
     bool begin_write(std::size_t payload_bytes, bool last);
     void end_write(bool last);
-    net::Task<Status> write();
+    bool write_now(Status& outcome);
+    net::Task<Status> write_rest();
     bool is_body_consumed() const noexcept;
 
     Server::Impl& server_;
@@ -108,6 +110,7 @@ private:
     std::string head_out_;  // a head not sent yet
     std::vector<iovec> parts_;
     std::array<char, 18> chunk_line_{};
+    std::size_t write_left_ = 0;  // of parts_
     std::uint64_t length_left_ = 0;
     std::uint64_t bytes_sent_ = 0;
     BodyKind framing_ = BodyKind::None;

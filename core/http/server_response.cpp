@@ -94,7 +94,10 @@ net::Task<Status> Http1Connection::send_body(std::span<const std::string_view> p
         }
     }
     end_write(last);
-    const Status sent = co_await write();
+    Status sent;
+    if (!write_now(sent)) {
+        sent = co_await write_rest();
+    }
     finished_ = finished_ || (last && sent.ok());
     co_return sent;
 }
@@ -111,7 +114,10 @@ net::Task<Status> Http1Connection::send_body(std::string_view only, bool last) {
         parts_.push_back(part(only));
     }
     end_write(last);
-    const Status sent = co_await write();
+    Status sent;
+    if (!write_now(sent)) {
+        sent = co_await write_rest();
+    }
     finished_ = finished_ || (last && sent.ok());
     co_return sent;
 }
@@ -122,7 +128,11 @@ net::Task<Status> Http1Connection::flush() {
     }
     parts_.clear();
     parts_.push_back(part(head_out_));
-    co_return co_await write();
+    Status sent;
+    if (!write_now(sent)) {
+        sent = co_await write_rest();
+    }
+    co_return sent;
 }
 
 net::Task<Status> Http1Connection::finish() {
@@ -138,44 +148,58 @@ void Http1Connection::abort() noexcept {
     head_out_.clear();
 }
 
-// Sends parts_. What fits into the kernel goes out even to a client that closed its sending side;
-// only waiting for room ends with its departure.
-net::Task<Status> Http1Connection::write() {
-    std::size_t left = 0;
+// Sends what fits of parts_, also to a client that closed its sending side; false if some is left.
+bool Http1Connection::write_now(Status& outcome) {
+    write_left_ = 0;
     for (const iovec& p : parts_) {
-        left += p.iov_len;
+        write_left_ += p.iov_len;
     }
-    if (left == 0) {
-        co_return Status{};
+    if (write_left_ == 0) {
+        return true;
     }
-    auto sent = socket_.send_now(parts_);
-    for (;;) {
-        if (sent.ok()) {
-            bytes_sent_ += *sent;
-            left -= *sent;
-            if (left == 0) {
-                head_out_.clear();
-                co_return Status{};
-            }
-        } else if (sent.error().code != Code::Unavailable) {
-            break;
+    const auto sent = socket_.send_now(parts_);
+    if (sent.ok()) {
+        bytes_sent_ += *sent;
+        write_left_ -= *sent;
+        if (write_left_ == 0) {
+            head_out_.clear();
+            return true;
         }
-        // A deadline per attempt would cut a slow but steady reader, so each one that moved any
-        // bytes is followed by another.
-        const auto deadline_us = server_.loop.after(server_.limits.send_stall);
-        sent = co_await socket_.send(parts_, {.deadline_us = deadline_us, .cancel = &departure_});
-        if (!sent.ok() && sent.error().code == Code::Timeout) {
-            std::size_t rest = 0;
-            for (const iovec& p : parts_) {
-                rest += p.iov_len;
-            }
-            if (rest < left) {
-                sent = left - rest;
-            }
-        }
+        return false;
+    }
+    if (sent.error().code == Code::Unavailable) {
+        return false;
     }
     abort();
-    co_return sent.error();
+    outcome = sent.error();
+    return true;
+}
+
+// Sends the rest, unless the client leaves or takes nothing for too long.
+net::Task<Status> Http1Connection::write_rest() {
+    for (;;) {
+        const auto deadline_us = server_.loop.after(server_.limits.send_stall);
+        const auto sent =
+            co_await socket_.send(parts_, {.deadline_us = deadline_us, .cancel = &departure_});
+        std::size_t rest = 0;
+        for (const iovec& p : parts_) {
+            rest += p.iov_len;
+        }
+        const bool has_moved = rest < write_left_;
+        bytes_sent_ += write_left_ - rest;
+        write_left_ = rest;
+        if (rest == 0) {
+            head_out_.clear();
+            co_return Status{};
+        }
+        // A deadline for the whole would cut a slow but steady reader: one that took bytes gets
+        // more.
+        const bool goes_on = !sent.ok() && sent.error().code == Code::Timeout && has_moved;
+        if (!goes_on) {
+            abort();
+            co_return sent.ok() ? Error{Code::Internal, "send ended early"} : sent.error();
+        }
+    }
 }
 
 }  // namespace sluice::http

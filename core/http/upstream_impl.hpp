@@ -35,8 +35,7 @@ struct UpstreamStream::Connection final : public net::SocketWatcher {
     void on_readable() noexcept override { on_hangup(); }
 
     void begin(std::string_view request_head) noexcept;
-    // Receives behind what `in` holds, lending the buffer only when bytes are there.
-    net::Task<Result<std::size_t>> fill(net::Wait wait);
+    Result<std::size_t> receive();
     net::Task<Status> send(net::Wait wait);
     net::Task<Result<ResponseHead>> read_head(net::Wait wait);
     net::Task<Result<BodyPart>> read_body(net::Wait wait);

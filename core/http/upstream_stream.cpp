@@ -41,22 +41,21 @@ void UpstreamStream::Connection::begin(std::string_view request_head) noexcept {
     has_head = is_complete = is_spoiled = was_closed = false;
 }
 
-net::Task<Result<std::size_t>> UpstreamStream::Connection::fill(net::Wait wait) {
+// Takes what is there, lending the buffer only now. Code::Unavailable: nothing yet.
+Result<std::size_t> UpstreamStream::Connection::receive() {
     if (!in) {
-        const Status ready = co_await socket.readable(wait);
-        if (!ready.ok()) {
-            co_return ready.error();
-        }
         in = pool.loop.buffers().take(wanted);
+    } else if (in.room() == 0) {
+        in.grow(std::min(in.capacity() * 2, 2 * kMaxHeadBytes));
     }
-    auto got = co_await socket.recv({in.data() + in.size(), in.room()}, wait);
+    auto got = socket.recv_now({in.data() + in.size(), in.room()});
     if (got.ok()) {
         in.resize(in.size() + *got);
         received += *got;
         // A reader that keeps finding its buffer full moves more bytes a call.
         wanted = in.room() == 0 ? net::kLargeBufferBytes : net::kBufferBytes;
     }
-    co_return got;
+    return got;
 }
 
 net::Task<Status> UpstreamStream::Connection::send(net::Wait wait) {
@@ -75,9 +74,12 @@ net::Task<Status> UpstreamStream::Connection::send(net::Wait wait) {
     is_spoiled = true;
     if (moved.error().code == Code::Closed) {
         // It may have answered before it closed.
-        const auto answer = co_await fill(wait);
-        if (answer.ok() && *answer != 0) {
-            co_return Status{};
+        const Status ready = co_await socket.readable(wait);
+        if (ready.ok()) {
+            const auto answer = receive();
+            if (answer.ok() && *answer != 0) {
+                co_return Status{};
+            }
         }
         was_closed = true;
     }
@@ -111,15 +113,17 @@ net::Task<Result<ResponseHead>> UpstreamStream::Connection::read_head(net::Wait 
             }
             in.consume(parser.head_bytes());
             parser.reset();
-            if (in.size() != 0) {
-                parsed = parser.feed(in.view());
-                continue;
-            }
+            parsed = in.size() != 0 ? parser.feed(in.view()) : Parse::NeedMore;
+            continue;
         }
-        if (in && in.room() == 0) {
-            in.grow(std::min(in.capacity() * 2, 2 * kMaxHeadBytes));
+        const Status ready = co_await socket.readable(wait);
+        if (!ready.ok()) {
+            co_return failed(ready.error());
         }
-        const auto got = co_await fill(wait);
+        const auto got = receive();
+        if (!got.ok() && got.error().code == Code::Unavailable) {
+            continue;
+        }
         if (!got.ok() || *got == 0) {
             was_closed = received == 0 && (got.ok() || got.error().code == Code::Closed);
             co_return failed(got.ok() ? Error{Code::Closed, "the engine ended before its response"}
@@ -161,8 +165,15 @@ net::Task<Result<BodyPart>> UpstreamStream::Connection::read_body(net::Wait wait
         } else {
             in.resize(0);
         }
-        const auto got = co_await fill(wait);
+        const Status ready = co_await socket.readable(wait);
+        if (!ready.ok()) {
+            co_return failed(ready.error());
+        }
+        const auto got = receive();
         if (!got.ok()) {
+            if (got.error().code == Code::Unavailable) {
+                continue;
+            }
             co_return failed(got.error());
         }
         if (*got == 0) {
