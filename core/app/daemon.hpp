@@ -31,7 +31,7 @@ public:
     Status start();
     // Every few seconds while running.
     void tick();
-    // Takes over what a new configuration may change while running: the log level and the tokens.
+    // Takes over what may change while running: the log level; tokenizers are read anew.
     void reload(const Settings& next);
     // Refuses new work, lets requests finish for at most the drain time-out, ends.
     void stop();

@@ -119,7 +119,7 @@ Poco::Util::OptionSet option_set() {
     for (const Knob& knob : kKnobs) {
         out.addOption(Option(knob.flag, "", knob.help).repeatable(true).argument(knob.argument));
     }
-    out.addOption(Option("check", "", "check configuration and rules, then exit"));
+    out.addOption(Option("check", "", "check flags and configuration, then exit"));
     out.addOption(Option("version", "", "say the version"));
     out.addOption(Option("help", "", "say this"));
     return out;
