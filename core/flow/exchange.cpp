@@ -98,14 +98,25 @@ net::Task<void> Exchange::answer_refusal() {
     }
 }
 
+// Whether an engine could take the body for JSON: by its type, in any case of letters, without one,
+// or because it looks like an object whatever the type says.
 bool Exchange::is_json_body() const noexcept {
+    const std::size_t first = body_.find_first_not_of(" \t\r\n");
+    if (first == std::string_view::npos) {
+        return false;
+    }
     const http::Header* type = client_.head().find("Content-Type");
-    if (type == nullptr) {
+    if (type == nullptr || body_[first] == '{') {
         return true;
     }
     const std::string_view value = type->value.substr(0, type->value.find(';'));
-    return value.find("json") != std::string_view::npos ||
-           value.find("JSON") != std::string_view::npos;
+    constexpr std::string_view kJson = "json";
+    for (std::size_t i = 0; i + kJson.size() <= value.size(); ++i) {
+        if (http::equals_ignore_case(value.substr(i, kJson.size()), kJson)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 net::Task<bool> Exchange::receive() {
@@ -133,7 +144,14 @@ net::Task<bool> Exchange::receive() {
         }
     }
     body_ = *body;
-    if (!body_.empty() && is_json_body()) {
+    const std::string_view coding = head.header("Content-Encoding");
+    if (!body_.empty() && !coding.empty() && !http::equals_ignore_case(coding, "identity")) {
+        co_return refuse({415,
+                          "unsupported_content_encoding",
+                          "a body with Content-Encoding cannot be read; send it plain",
+                          {}});
+    }
+    if (is_json_body()) {
         reader_ = worker_.readers.take();
         const auto parsed = reader_->parse(body_);
         if (parsed) {
@@ -146,9 +164,8 @@ net::Task<bool> Exchange::receive() {
             co_return refuse({400, "invalid_json", parsed.error().what, {}});
         }
     }
-    json::BodyReader none;
-    auto refusal = route::read_facts(head.path, head.header("X-Model"), view,
-                                     reader_ ? *reader_ : none, facts_);
+    auto refusal =
+        route::read_facts(head.path, head.header("X-Model"), view, reader_.get(), facts_);
     receipt_.api = facts_.api;
     receipt_.is_stream = facts_.is_stream;
     receipt_.model = facts_.model;

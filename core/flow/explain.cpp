@@ -117,7 +117,7 @@ Result<std::string> explain(Shared& shared, std::string_view json) {
     receipt.id = random_hex_id();
     receipt.started_us = wall_us();
     route::Facts facts;
-    const auto refusal = route::read_facts(asked->path, asked->x_model, body, reader, facts);
+    const auto refusal = route::read_facts(asked->path, asked->x_model, body, &reader, facts);
     if (refusal) {
         return invalid(refusal->message);
     }

@@ -39,18 +39,18 @@ Api api_of(std::string_view path) noexcept {
 }
 
 std::optional<Refusal> read_facts(std::string_view path, std::string_view x_model,
-                                  const json::Body* body, json::BodyReader& reader, Facts& out) {
+                                  const json::Body* body, json::BodyReader* reader, Facts& out) {
     out.path = path;
     out.api = api_of(path);
     out.body = body;
     if (body != nullptr) {
-        if (const auto model = text_of(*body, "model", reader)) {
+        if (const auto model = text_of(*body, "model", *reader)) {
             out.model = *model;
         }
         if (const json::Field* stream = body->find("stream")) {
             out.is_stream = json::BodyReader::is_true(body->value(*stream));
         }
-        if (const auto salt = text_of(*body, "cache_salt", reader)) {
+        if (const auto salt = text_of(*body, "cache_salt", *reader)) {
             out.salt = *salt;
         }
     }

@@ -35,8 +35,9 @@ struct Facts {
 
 Api api_of(std::string_view path) noexcept;
 
-// `body` is the viewed body, or null. `x_model` is the value of X-Model, or empty.
+// `body` is the viewed body and `reader` what viewed it, or both are null. `x_model` is the value
+// of X-Model, or empty.
 std::optional<Refusal> read_facts(std::string_view path, std::string_view x_model,
-                                  const json::Body* body, json::BodyReader& reader, Facts& out);
+                                  const json::Body* body, json::BodyReader* reader, Facts& out);
 
 }  // namespace sluice::route

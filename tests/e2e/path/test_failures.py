@@ -273,3 +273,23 @@ def test_keep_alive_pipelining_and_odd_framings_reach_the_engine_as_one(gateway,
     assert names.get("content-length") == str(len(payload))
     assert "transfer-encoding" not in names
     assert seen["body"].encode() == payload
+
+
+def test_no_content_type_hides_a_body_from_the_gateway(gateway, engines):
+    vip = gateway.vip()
+    engine = engines(1, "--kv-connector", "nixl")[0]
+    gateway.create(plain_rule(vip, [engine]))
+    weapon = json.dumps({"model": "tiny", "prompt": [1], "max_tokens": 1,
+                         "kv_transfer_params": {"do_remote_prefill": True}}).encode()
+    for kind in ("application/json", "Application/JSON; charset=x", "application/vnd.x+Json", "text/plain",
+                 "application/octet-stream"):
+        with RawClient(vip) as client:
+            client.send(request_bytes("POST", "/v1/completions", weapon, [("Content-Type", kind)]))
+            assert client.read_reply() is not None
+    assert engine.child.poll() is None
+    assert all("kv_transfer_params" not in r["body"] for r in engine.requests())
+    with RawClient(vip) as client:
+        client.send(request_bytes("POST", "/v1/completions", weapon, [("Content-Encoding", "gzip")]))
+        reply = client.read_reply()
+    assert reply.status == 415
+    assert reply.json()["error"]["code"] == "unsupported_content_encoding"

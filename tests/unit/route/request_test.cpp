@@ -37,7 +37,7 @@ TEST_SUITE("route/facts") {
         const auto body = reader.parse(text);
         REQUIRE(body);
         route::Facts facts;
-        CHECK(!route::read_facts("/v1/chat/completions", {}, *body, reader, facts));
+        CHECK(!route::read_facts("/v1/chat/completions", {}, *body, &reader, facts));
         CHECK(facts.api == route::Api::Chat);
         CHECK(facts.model == "good");
         CHECK(facts.is_stream);
@@ -50,14 +50,14 @@ TEST_SUITE("route/facts") {
         const auto body = reader.parse(text);
         REQUIRE(body);
         route::Facts facts;
-        const auto refusal = route::read_facts("/v1/completions", "b", *body, reader, facts);
+        const auto refusal = route::read_facts("/v1/completions", "b", *body, &reader, facts);
         REQUIRE(refusal);
         CHECK(refusal->code == "model_conflict");
         CHECK(refusal->status == 400);
         route::Facts same;
-        CHECK(!route::read_facts("/v1/completions", "a", *body, reader, same));
+        CHECK(!route::read_facts("/v1/completions", "a", *body, &reader, same));
         route::Facts only_header;
-        CHECK(!route::read_facts("/v1/models", "b", nullptr, reader, only_header));
+        CHECK(!route::read_facts("/v1/models", "b", nullptr, &reader, only_header));
         CHECK(only_header.model == "b");
     }
 }
