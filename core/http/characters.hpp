@@ -4,6 +4,10 @@
 // Threads: any.
 // Source:  RFC 9110 section 5.5 and 5.6.2.
 #pragma once
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -71,6 +75,23 @@ constexpr bool may_hold_control(std::uint64_t word) noexcept {
 inline bool is_field_value(std::string_view value) noexcept {
     const std::size_t size = value.size();
     bool doubtful = true;
+#ifdef __SSE2__
+    if (size >= 16) {
+        const auto may_hold = [](const char* from) {
+            const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+            const __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1F)), bytes);
+            const __m128i del = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7F));
+            return _mm_movemask_epi8(_mm_or_si128(low, del)) != 0;
+        };
+        doubtful = may_hold(value.data() + size - 16);  // overlaps the last whole one
+        for (std::size_t i = 0; i + 16 < size && !doubtful; i += 16) {
+            doubtful = may_hold(value.data() + i);
+        }
+        if (!doubtful) {
+            return true;
+        }
+    }
+#endif
     if (size >= 8) {
         doubtful =
             may_hold_control(load_word(value.data() + size - 8));  // overlaps the last whole one

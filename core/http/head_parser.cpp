@@ -6,10 +6,25 @@
 #include "core/http/characters.hpp"
 
 namespace sluice::http {
+namespace {
+
+constexpr std::size_t kUsualFields = 16;
+constexpr std::size_t kKeptFields = 32;  // beyond that a quiet connection gives the memory back
+
+}  // namespace
+
 namespace detail {
 
-void FieldParser::reset() noexcept {
+FieldParser::FieldParser(const HeadLimits& limits) : limits_(limits) {
+    fields_.reserve(kUsualFields);
+}
+
+void FieldParser::reset() {
     fields_.clear();
+    if (fields_.capacity() > kKeptFields) {
+        std::vector<Header>().swap(fields_);
+        fields_.reserve(kUsualFields);
+    }
     base_ = nullptr;
     at_ = scanned_ = 0;
     content_length_ = 0;
@@ -232,7 +247,7 @@ bool is_prefix(std::string_view text, std::string_view prefix) noexcept {
 
 // -- requests
 
-void RequestParser::reset() noexcept {
+void RequestParser::reset() {
     FieldParser::reset();
     head_ = {};
     target_authority_ = {};
@@ -383,7 +398,7 @@ void RequestParser::rebase_start_line(std::ptrdiff_t by) noexcept {
 
 // -- responses
 
-void ResponseParser::reset() noexcept {
+void ResponseParser::reset() {
     FieldParser::reset();
     head_ = {};
 }

@@ -35,14 +35,14 @@ namespace detail {
 // What request and response heads have in common: lines, fields and the fields that frame.
 class FieldParser {
 public:
-    explicit FieldParser(const HeadLimits& limits) : limits_(limits) { fields_.reserve(16); }
+    explicit FieldParser(const HeadLimits& limits);
 
     // Of the whole head, once Done.
     std::size_t head_bytes() const noexcept { return at_; }
     int error_status() const noexcept { return error_status_; }
     const char* error_text() const noexcept { return error_text_; }
     // Ready for the next message; capacity is kept.
-    void reset() noexcept;
+    void reset();
 
 protected:
     // The next complete line without its CRLF; NeedMore leaves everything as it was.
@@ -94,7 +94,7 @@ public:
     explicit RequestParser(const HeadLimits& limits = {}) : FieldParser(limits) {}
 
     Parse feed(std::string_view bytes);
-    void reset() noexcept;
+    void reset();
 
     // Valid once Done.
     const RequestHead& head() const noexcept { return head_; }
@@ -122,7 +122,7 @@ public:
 
     // Interim (1xx) heads come out like others: the caller drops them, resets and feeds the rest.
     Parse feed(std::string_view bytes);
-    void reset() noexcept;
+    void reset();
 
     const ResponseHead& head() const noexcept { return head_; }
     bool is_interim() const noexcept { return head_.status < 200 && head_.status != 101; }

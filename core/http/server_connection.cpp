@@ -9,6 +9,8 @@ namespace sluice::http {
 namespace {
 
 constexpr std::chrono::milliseconds kLinger{2000};
+constexpr std::size_t kKeptHeadBytes = 2048;
+constexpr std::size_t kKeptParts = 64;
 
 }  // namespace
 
@@ -148,8 +150,10 @@ void Http1Connection::end_exchange() {
     in_exchange_ = false;
     Server::Impl::add(server_.counters.exchanges, ~std::uint64_t{0});
     if (departure_.fired()) {
-        Server::Impl::add(server_.counters.departed, 1);
         closing_ = true;
+        if (!finished_) {
+            Server::Impl::add(server_.counters.departed, 1);
+        }
     }
     closing_ = closing_ || aborted_ || server_.is_draining || !is_body_consumed();
     body_.release();
@@ -158,6 +162,13 @@ void Http1Connection::end_exchange() {
         next_.release();
     } else {
         in_.consume(message_bytes_);
+    }
+    // An unusual exchange must not make an idle connection dear.
+    if (head_out_.capacity() > kKeptHeadBytes) {
+        std::string().swap(head_out_);
+    }
+    if (parts_.capacity() > kKeptParts) {
+        std::vector<iovec>().swap(parts_);
     }
 }
 

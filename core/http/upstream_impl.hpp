@@ -34,7 +34,7 @@ struct UpstreamStream::Connection final : public net::SocketWatcher {
     void on_hangup() noexcept override;
     void on_readable() noexcept override { on_hangup(); }
 
-    void begin(std::string_view request_head) noexcept;
+    void begin(std::string_view request_head);
     Result<std::size_t> receive();
     net::Task<Status> send(net::Wait wait);
     net::Task<Result<ResponseHead>> read_head(net::Wait wait);

@@ -55,8 +55,8 @@ void UpstreamPool::Impl::give_back(std::unique_ptr<Connection> connection) noexc
     c.in.release();
     --c.bucket.busy;
     --stats.active;
-    if (!c.may_be_kept() || c.bucket.idle >= options.max_idle_per_endpoint ||
-        stats.idle >= options.max_idle) {
+    if (!c.may_be_kept() || options.idle.count() <= 0 ||
+        c.bucket.idle >= options.max_idle_per_endpoint || stats.idle >= options.max_idle) {
         const net::Address endpoint = c.endpoint;
         connection.reset();
         forget_if_unused(endpoint);

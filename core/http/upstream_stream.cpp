@@ -30,7 +30,7 @@ Error UpstreamStream::Connection::failed(Error error) noexcept {
     return error;
 }
 
-void UpstreamStream::Connection::begin(std::string_view request_head) noexcept {
+void UpstreamStream::Connection::begin(std::string_view request_head) {
     parser.reset();
     in.release();
     at = 0;

@@ -17,7 +17,11 @@ public:
         Waiter() = default;
         Waiter(const Waiter&) = delete;
         Waiter& operator=(const Waiter&) = delete;
-        virtual ~Waiter() { leave(); }
+        virtual ~Waiter() {
+            if (of_ != nullptr) {
+                leave();
+            }
+        }
         virtual void cancelled() noexcept = 0;
 
     protected:

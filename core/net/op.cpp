@@ -7,10 +7,6 @@
 
 namespace sluice::net {
 
-Op::~Op() {
-    retire();
-}
-
 bool Op::await_ready() noexcept {
     if (wait_.cancel != nullptr && wait_.cancel->fired()) {
         outcome_ = kCancelled;
@@ -59,7 +55,7 @@ void Op::finish(int outcome) noexcept {
     loop_.queue_ready(*this);
 }
 
-void Op::retire() noexcept {
+void Op::give_up() noexcept {
     if (state_ == State::Pending) {
         state_ = State::Done;
         abandon();

@@ -34,7 +34,7 @@ public:
     static constexpr int kClosedHere = -3;  // our side closed the socket under the operation
 
     Op(Loop& loop, const Wait& wait) noexcept : loop_(loop), wait_(wait) {}
-    ~Op() override;
+    ~Op() override { retire(); }
 
     bool await_ready() noexcept;
     void await_suspend(std::coroutine_handle<> waiter) noexcept;
@@ -58,12 +58,17 @@ protected:
     void set_outcome(int outcome) noexcept { outcome_ = outcome; }
     Error error(const char* what) const;
     // Derived destructors call this first, while their part still exists.
-    void retire() noexcept;
+    void retire() noexcept {
+        if (state_ == State::Pending || state_ == State::Queued) {
+            give_up();
+        }
+    }
 
 private:
     friend class Loop;
     enum class State : std::uint8_t { Fresh, Pending, Queued, Done };
 
+    void give_up() noexcept;
     void expired() noexcept final { withdraw(kTimedOut); }
     void cancelled() noexcept final { withdraw(kCancelled); }
 

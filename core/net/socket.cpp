@@ -12,10 +12,17 @@
 namespace sluice::net {
 namespace {
 
-void set_option(int fd, int level, int name) noexcept {
-    const int on = 1;
+void set_option(int fd, int level, int name, int value = 1) noexcept {
     // Best effort: a socket without the option works, only slower.
-    (void)::setsockopt(fd, level, name, &on, sizeof on);
+    (void)::setsockopt(fd, level, name, &value, sizeof value);
+}
+
+// Finds out within about a minute that a peer vanished without a word. Best effort as well.
+void set_keepalive(int fd) noexcept {
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
 int open_stream(const Address& address) noexcept {
@@ -201,6 +208,7 @@ Task<Result<Socket>> connect(Loop& loop, Address to, Wait wait) {
         co_return error_for(errno, "socket");
     }
     set_option(fd, IPPROTO_TCP, TCP_NODELAY);
+    set_keepalive(fd);
     sockaddr_storage name{};
     const socklen_t size = to.to_sockaddr(name);
     // Begun before it is registered: a socket that is not connecting reports a hang-up.
@@ -237,7 +245,8 @@ Result<Listener> Listener::open(Loop& loop, const Address& at, const ListenOptio
         const int only = options.v6_only ? 1 : 0;
         (void)::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
     }
-    set_option(fd, IPPROTO_TCP, TCP_NODELAY);  // accepted sockets inherit it
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY);  // accepted sockets inherit these
+    set_keepalive(fd);
     sockaddr_storage name{};
     const socklen_t size = at.to_sockaddr(name);
     if (::bind(fd, reinterpret_cast<sockaddr*>(&name), size) != 0 ||

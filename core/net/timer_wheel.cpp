@@ -5,10 +5,8 @@
 
 namespace sluice::net {
 
-Timer::~Timer() {
-    if (slot_ != nullptr) {
-        wheel_->drop(*this);
-    }
+void Timer::drop_self() noexcept {
+    wheel_->drop(*this);
 }
 
 TimerWheel::~TimerWheel() {

@@ -23,11 +23,17 @@ public:
     Timer& operator=(const Timer&) = delete;
     // Called once, when due; the timer is then no longer armed and may be armed again.
     virtual void expired() noexcept = 0;
-    virtual ~Timer();  // drops itself
+    virtual ~Timer() {
+        if (slot_ != nullptr) {
+            drop_self();
+        }
+    }
     bool is_armed() const noexcept { return slot_ != nullptr; }
 
 private:
     friend class TimerWheel;
+    void drop_self() noexcept;
+
     Timer* prev_ = nullptr;
     Timer* next_ = nullptr;
     Timer** slot_ = nullptr;
