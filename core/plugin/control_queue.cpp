@@ -2,10 +2,18 @@
 
 #include <pthread.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
 
+#include "core/base/log.hpp"
+
 namespace sluice::plugin {
+namespace {
+
+constexpr std::chrono::seconds kIdleLimit{60};
+
+}  // namespace
 
 void ControlQueue::start() {
     const std::lock_guard lock(mu_);
@@ -40,7 +48,9 @@ void ControlQueue::wait_idle() {
     auto done = std::make_shared<std::promise<void>>();
     const auto future = done->get_future();
     post([done] { done->set_value(); });
-    future.wait();
+    if (future.wait_for(kIdleLimit) != std::future_status::ready) {
+        log::error("plugin teardown takes too long");
+    }
 }
 
 bool ControlQueue::is_current() const noexcept {

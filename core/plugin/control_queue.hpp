@@ -23,7 +23,7 @@ public:
     // Runs what was posted before and what that posts, then ends the thread. Idempotent.
     void stop();
     void post(std::function<void()> job);
-    // Waits until every job posted before is over. Not from a job.
+    // Waits, within a bound, until every job posted before is over. Not from a job.
     void wait_idle();
     // True on the queue's own thread.
     bool is_current() const noexcept;

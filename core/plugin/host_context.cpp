@@ -111,21 +111,22 @@ void HostContext::end_activation() {
     early_posts_.clear();
 }
 
-void HostContext::close() {
+bool HostContext::close() {
     Phase before{};
     {
         const std::lock_guard lock(mu_);
         before = phase_.exchange(Phase::Closed, std::memory_order_acq_rel);
         early_posts_.clear();
     }
-    if (before == Phase::Closed) {
-        return;
+    if (is_clean_.load(std::memory_order_acquire)) {
+        return true;
     }
     // A later turn of the event thread finds the phase closed; the present one ends before this.
     const auto self = shared_from_this();
     const bool is_expected = before != Phase::Active;
     const auto cleaned = runtime_.events().run([self, is_expected] {
         const std::size_t left = self->event_side_->cancel_all();
+        self->is_clean_.store(true, std::memory_order_release);
         if (left > 0 && !is_expected) {
             self->count_defect("left timers, calls or sockets behind");
             log::warn(

@@ -54,9 +54,10 @@ public:
     void begin_activation();
     // What was posted during activation runs now.
     void end_activation();
-    // Ends every service, cancels what is left and counts it. `expect_leftovers`: the instance was
-    // faulted or never came up, so leftovers are no defect.
-    void close();
+    // Ends every service, cancels what is left and counts it as a defect, unless the instance was
+    // faulted or never came up. False when the event thread did not answer: plugin code may still
+    // run there, and nothing of the instance may be freed.
+    bool close();
 
     // [any] The instance is broken; on_fault is told once.
     void fail(std::string_view why);
@@ -107,6 +108,7 @@ private:
     const std::string version_;
     sluice_host host_{};
     std::atomic<Phase> phase_{Phase::Idle};
+    std::atomic<bool> is_clean_{false};  // closed, and the event thread has let go of it
     std::atomic<std::uint64_t> defects_{0};
     std::atomic<std::uint32_t> posts_waiting_{0};
     std::atomic<std::uint32_t> far_over_budget_{0};

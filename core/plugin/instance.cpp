@@ -22,7 +22,11 @@ Instance::Instance(Runtime& runtime, PluginPtr plugin, InstanceSpec spec)
 
 Instance::~Instance() {
     deactivate();
-    host_->close();
+    if (!host_->close()) {
+        // Better a loss of memory than plugin code without its instance.
+        runtime_.keep(std::move(host_));
+        return;
+    }
     if (self_ != nullptr) {
         const std::lock_guard lock(plugin_->file_mutex());
         const Crossing crossing(Tag::Control);
@@ -78,7 +82,7 @@ Status Instance::activate() {
         status = self_->activate(self_, &err);
     }
     if (status != SLUICE_OK) {
-        host_->close();
+        (void)host_->close();  // said there; the destructor asks again
         return to_error(status, err).at(plugin_->id());
     }
     was_activated_ = true;

@@ -39,6 +39,11 @@ void Runtime::remember(const std::shared_ptr<HostContext>& context) {
     contexts_.push_back(context);
 }
 
+void Runtime::keep(std::shared_ptr<HostContext> context) {
+    const std::lock_guard lock(mu_);
+    kept_.push_back(std::move(context));
+}
+
 void Runtime::settle() {
     // A dropped view or attachment is one hop, the instance behind it the next.
     for (int hop = 0; hop < 3; ++hop) {
@@ -64,7 +69,7 @@ void Runtime::stop() {
         if (context && context->phase() != HostContext::Phase::Closed) {
             log::error("plugin instance outlives the runtime",
                        {{"plugin", context->plugin_id()}, {"instance", context->instance()}});
-            context->close();
+            (void)context->close();  // said there, and there is nothing left to do about it
         }
     }
     if (const auto closed = events_.run([this] { http_->close(); }); !closed) {

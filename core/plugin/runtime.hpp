@@ -59,6 +59,8 @@ public:
     AttachmentBook& attachments() noexcept { return *attachments_; }
     // An instance's context, closed by stop() if it is still there.
     void remember(const std::shared_ptr<HostContext>& context);
+    // A context that plugin code may still be using; it stays for good.
+    void keep(std::shared_ptr<HostContext> context);
 
 private:
     EngineSink& sink_;
@@ -70,6 +72,7 @@ private:
     std::unique_ptr<AttachmentBook> attachments_;
     std::mutex mu_;
     std::vector<std::weak_ptr<HostContext>> contexts_;  // guarded by mu_
+    std::vector<std::shared_ptr<HostContext>> kept_;    // guarded by mu_
 };
 
 }  // namespace sluice::plugin
