@@ -139,6 +139,7 @@ bool HostContext::close() {
             "plugin instance not cleaned up",
             {{"plugin", plugin_id()}, {"instance", instance_}, {"error", cleaned.error().what}});
     }
+    return cleaned.ok();
 }
 
 void HostContext::fail(std::string_view why) {
