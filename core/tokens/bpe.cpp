@@ -35,7 +35,9 @@ Bpe::Bpe(Model model)
                   ? CharStarts::for_bytes(model_.bytes, model_.id_of_byte, merges_, model_.merges)
                   : CharStarts::for_characters(model_.bytes)) {
     for (unsigned c = 0; c < ascii_.size(); ++c) {
-        ascii_[c] = model_.is_byte_level ? model_.id_of_byte[c] : starts_.of(c).id;
+        const char text = static_cast<char>(c);
+        ascii_[c] = model_.is_byte_level ? model_.id_of_byte[c]
+                                         : starts_.whole(c, &text, &text, &text + 1, &text + 1);
     }
     has_whole_alphabet_ = model_.is_byte_level &&
                           std::find(model_.id_of_byte.begin(), model_.id_of_byte.end(), kNoToken) ==
@@ -92,18 +94,6 @@ void Bpe::merge(std::string_view word, IdSink& out) const {
     out.commit(count <= kShortSymbols ? merge_short(symbols, count) : merge_long(symbols, count));
 }
 
-// The token a character starts as, kNoToken if as its bytes or not at all.
-inline TokenId Bpe::whole_character(const char* p, unsigned length, char32_t value,
-                                    std::string_view word) const noexcept {
-    const CharStarts::Start whole = starts_.of(value);
-    const auto at = static_cast<std::size_t>(p - word.data());
-    if ((whole.left != 0 && starts_.is_barred_before(whole.left, word.substr(0, at))) ||
-        (whole.right != 0 && starts_.is_barred_after(whole.right, word.substr(at + length)))) {
-        return kNoToken;
-    }
-    return whole.id;
-}
-
 // start() where no character is unknown.
 std::size_t Bpe::start_bytes(std::string_view word, TokenId* out) const noexcept {
     const TokenId* const id_of_byte = model_.id_of_byte.data();
@@ -116,7 +106,7 @@ std::size_t Bpe::start_bytes(std::string_view word, TokenId* out) const noexcept
             continue;
         }
         const unicode::Decoded c = unicode::decode(p);
-        const TokenId whole = whole_character(p, c.length, c.value, word);
+        const TokenId whole = starts_.whole(c.value, word.data(), p, p + c.length, end);
         if (whole != kNoToken) {
             *out++ = whole;
             p += c.length;
@@ -149,7 +139,7 @@ std::size_t Bpe::start_any(std::string_view word, TokenId* out) const noexcept {
         } else {
             const unicode::Decoded c = unicode::decode(p);
             length = c.length;
-            id = whole_character(p, length, c.value, word);
+            id = starts_.whole(c.value, word.data(), p, p + length, end);
         }
         if (id != kNoToken) {
             flush();

@@ -62,8 +62,6 @@ private:
     std::size_t start_bytes(std::string_view word, TokenId* out) const noexcept;
     std::size_t start_any(std::string_view word, TokenId* out) const noexcept;
     void merge(std::string_view word, IdSink& out) const;
-    TokenId whole_character(const char* p, unsigned length, char32_t value,
-                            std::string_view word) const noexcept;
     std::size_t merge_short(TokenId* symbols, std::size_t count) const noexcept;
     std::size_t merge_long(TokenId* symbols, std::size_t count) const;
 

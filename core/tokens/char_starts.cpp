@@ -1,5 +1,6 @@
 #include "core/tokens/char_starts.hpp"
 
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -106,7 +107,7 @@ std::vector<std::string> neighbours_up_to(const std::vector<TokenId>& parts,
 
 }  // namespace
 
-CharStarts::CharStarts() : pages_(1), bars_(1) {}
+CharStarts::CharStarts() : pages_(1), bars_(1), bar_bytes_(1) {}
 
 CharStarts::Start& CharStarts::at(char32_t c) {
     std::uint16_t& page = page_of_[c >> 8U];
@@ -117,20 +118,29 @@ CharStarts::Start& CharStarts::at(char32_t c) {
     return pages_[page][c & 0xFFU];
 }
 
+bool CharStarts::is_barred(Start start, std::string_view before,
+                           std::string_view after) const noexcept {
+    const Bar& left = bars_[start.left];
+    const Bar& right = bars_[start.right];
+    return std::any_of(left.begin(), left.end(),
+                       [before](const std::string& text) { return before.ends_with(text); }) ||
+           std::any_of(right.begin(), right.end(),
+                       [after](const std::string& text) { return after.starts_with(text); });
+}
+
 std::uint16_t CharStarts::intern(std::vector<std::string> texts, bool is_before) {
-    Bar bar;
+    std::bitset<256> bytes;
     for (const std::string& text : texts) {
-        bar.bytes.set(byte_of(is_before ? text.back() : text.front()));
+        bytes.set(byte_of(is_before ? text.back() : text.front()));
     }
-    bar.texts = std::move(texts);
-    const auto found = std::find_if(bars_.begin(), bars_.end(), [&bar](const Bar& other) {
-        return other.bytes == bar.bytes && other.texts == bar.texts;
-    });
-    if (found == bars_.end()) {
-        bars_.push_back(std::move(bar));
-        return static_cast<std::uint16_t>(bars_.size() - 1);
+    for (std::size_t i = 0; i < bars_.size(); ++i) {
+        if (bar_bytes_[i] == bytes && bars_[i] == texts) {
+            return static_cast<std::uint16_t>(i);
+        }
     }
-    return static_cast<std::uint16_t>(found - bars_.begin());
+    bars_.push_back(std::move(texts));
+    bar_bytes_.push_back(bytes);
+    return static_cast<std::uint16_t>(bars_.size() - 1);
 }
 
 CharStarts CharStarts::for_bytes(const Vocabulary& bytes, const std::vector<TokenId>& id_of_byte,

@@ -15,7 +15,6 @@
 //
 // Threads: build on one, then read on any.
 #pragma once
-#include <algorithm>
 #include <array>
 #include <bitset>
 #include <cstdint>
@@ -37,39 +36,43 @@ public:
                                 const std::vector<std::array<TokenId, 2>>& merge_list);
     static CharStarts for_characters(const Vocabulary& vocabulary);
 
+    // The token that the character `c` at [p, after) of the word [begin, end) starts as; kNoToken
+    // if it starts as its bytes or is not known. Asked for characters over U+007F, and for any
+    // where the model is over characters.
+    TokenId whole(char32_t c, const char* begin, const char* p, const char* after,
+                  const char* end) const noexcept {
+        const Start start = pages_[page_of_[c >> 8U]][c & 0xFFU];
+        // Without branches: which bar a character has is as random as the text.
+        const bool has_before = p != begin;
+        const bool has_after = after != end;
+        const auto before = static_cast<unsigned char>(p[has_before ? -1 : 0]);
+        const auto next = static_cast<unsigned char>(after[has_after ? 0 : -1]);
+        const bool may_be_barred = (has_before & bar_bytes_[start.left][before]) |
+                                   (has_after & bar_bytes_[start.right][next]);
+        if (may_be_barred && is_barred(start, {begin, p}, {after, end})) {
+            return kNoToken;
+        }
+        return start.id;
+    }
+
+private:
     struct Start {
         TokenId id = kNoToken;
         std::uint16_t left = 0;   // the bar that text before it must pass; 0 bars nothing
         std::uint16_t right = 0;  // ... after it
     };
-    // The start of a character over U+007F, or of any where the model is over characters.
-    const Start& of(char32_t c) const noexcept { return pages_[page_of_[c >> 8U]][c & 0xFFU]; }
-    bool is_barred_before(std::uint16_t bar, std::string_view text) const noexcept {
-        return !text.empty() && bars_[bar].bytes[static_cast<unsigned char>(text.back())] &&
-               std::any_of(bars_[bar].texts.begin(), bars_[bar].texts.end(),
-                           [text](const std::string& t) { return text.ends_with(t); });
-    }
-    bool is_barred_after(std::uint16_t bar, std::string_view text) const noexcept {
-        return !text.empty() && bars_[bar].bytes[static_cast<unsigned char>(text.front())] &&
-               std::any_of(bars_[bar].texts.begin(), bars_[bar].texts.end(),
-                           [text](const std::string& t) { return text.starts_with(t); });
-    }
-
-private:
     using Page = std::array<Start, 256>;
     // Texts that bar a character beside them from starting whole; a handful at most in real models.
-    struct Bar {
-        std::bitset<256> bytes;  // the last (first) bytes of the texts, asked first
-        std::vector<std::string> texts;
-    };
-
+    using Bar = std::vector<std::string>;
     CharStarts();
     Start& at(char32_t c);
+    bool is_barred(Start start, std::string_view before, std::string_view after) const noexcept;
     std::uint16_t intern(std::vector<std::string> texts, bool is_before);
 
     std::array<std::uint16_t, 0x1100> page_of_{};
-    HugeVector<Page> pages_;  // 0 has no starts
-    std::vector<Bar> bars_;   // 0 bars nothing
+    HugeVector<Page> pages_;                   // 0 has no starts
+    std::vector<Bar> bars_;                    // 0 bars nothing
+    std::vector<std::bitset<256>> bar_bytes_;  // last (first) bytes of each bar's texts
 };
 
 }  // namespace sluice::tokens

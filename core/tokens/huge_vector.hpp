@@ -22,7 +22,7 @@ struct HugeAllocator {
 
     T* allocate(std::size_t count) {
         const std::size_t bytes = count * sizeof(T);
-        const std::size_t step = bytes < kHugePage / 2 ? std::size_t{64} : kHugePage;
+        const std::size_t step = bytes < kHugePage / 16 ? std::size_t{64} : kHugePage;
         const std::size_t rounded = (bytes + step - 1) / step * step;
         void* const raw = std::aligned_alloc(step, rounded);
         if (raw == nullptr) {

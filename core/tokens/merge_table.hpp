@@ -39,7 +39,7 @@ public:
         return find_in_table(left, right, hash);
     }
 
-    // The same, quicker where both are likely low ids: bytes, where words start.
+    // As find, quicker where both are likely low ids: bytes, where words start.
     Merge find_low(TokenId left, TokenId right) const noexcept {
         return (left | right) < kLowIds ? low_[left * kLowIds + right] : find(left, right);
     }

@@ -7,8 +7,9 @@
 // Threads: any; immutable.
 // Errors:  make_* refuse a pattern by saying what of it is not understood. Only a pattern left to
 //          PCRE2 can fail to scan, where it hits the match limit.
-// Source:  the patterns are copied from the models' files; contract of the reference's regex engine
-//          (Oniguruma: ordered alternatives, \s is White_Space) in docs/tokenization.md.
+// Source:  the patterns are copied from the models' files. The reference's regex engine is
+// Oniguruma:
+//          alternatives in order, with backtracking; \s is White_Space; classes of Unicode 16.0.
 #pragma once
 #include <cstddef>
 #include <cstdint>
