@@ -136,6 +136,9 @@ KvExactTier::Standing KvExactTier::survey(const Question& q, Rows& rows) {
             const std::size_t usable = usable_blocks(q, reach.block_tokens);
             out.query_blocks = std::max(out.query_blocks, static_cast<std::uint32_t>(usable));
         }
+        if (reach.doubtful > 0) {
+            out.when_none = "unproven";
+        }
         if (reach.blocks > 0 && member.state() == SLUICE_KV_REFUSED) {
             reach.blocks = 0;
             out.when_none = "mismatch";

@@ -99,7 +99,9 @@ class Stand:
         if chosen and self.shadows[chosen].prefix(tokens[:-1], salt) < (len(tokens) - 1) // BLOCK:
             return False
         seen = self.endpoints()
-        return all(seen[a]["kv"]["blocks"] == s.held for a, s in self.shadows.items())
+        # Replayed blocks are in doubt until the replay is known to be whole.
+        return all(seen[a]["kv"]["blocks"] == s.held and seen[a]["kv"]["signal"] in ("ok", "quiet")
+                   for a, s in self.shadows.items())
 
     def settle(self, chosen=None, tokens=(), salt=None):
         wait_until(lambda: self.is_settled(chosen, tokens, salt), 20, "events applied")

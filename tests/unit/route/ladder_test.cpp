@@ -309,6 +309,16 @@ TEST_SUITE("route/ladder") {
         CHECK(warming.miss() == "warmup");
     }
 
+    TEST_CASE("doubtful blocks count as absent until the doubt ends, and the reason says so") {
+        Bench b(2);
+        b.store(1, 6, b.prompt.tokens);
+        b.report(1, SLUICE_KV_UNPROVEN, SLUICE_WHY_GAP);
+        CHECK(b.choose().tier == Tier::Selector);
+        CHECK(b.miss() == "unproven");
+        b.report(1, SLUICE_KV_LIVE);
+        CHECK(b.choose().index == 1);
+    }
+
     TEST_CASE("every n-th hit fills a cold endpoint, dry runs move nothing") {
         rules::KvSpec kv;
         kv.cold_seed_every = 3;
