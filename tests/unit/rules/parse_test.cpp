@@ -294,6 +294,17 @@ TEST_CASE("a thousand endpoints are a rule") {
     CHECK(accepted(body({}, {}, {{"endpoints", many}})).rule.endpoints.size() == 1024);
 }
 
+TEST_CASE("discovery and the fields of orchestrators are as the rule says") {
+    CHECK(accepted(body()).rule.kv.is_discovered);
+    CHECK(accepted(body()).rule.handoff == Handoff::Drop);
+    CHECK_FALSE(accepted(body()).rule.is_engine_given);
+    CHECK(accepted(body({{"kvEngineType", R"("vllm")"}})).rule.is_engine_given);
+    CHECK_FALSE(accepted(body({{"kvDiscovery", R"("off")"}})).rule.kv.is_discovered);
+    CHECK(accepted(body({{"client_handoff_fields", R"("refuse")"}})).rule.handoff ==
+          Handoff::Refuse);
+    CHECK(accepted(body({{"client_handoff_fields", R"("pass")"}})).rule.handoff == Handoff::Pass);
+}
+
 TEST_CASE("the hash seed of the process is a rule's unless it has its own") {
     auto defaults = Defaults::from(
         [](std::string_view name) {
