@@ -4,7 +4,8 @@
 //
 // Beside it runs the obvious design: hash maps of the standard library under a shared mutex.
 // Times are CPU time of the thread, so that neighbours on the machine count little. Prompts are
-// looked up in random order over the whole index: caches are as cold as in service.
+// looked up in random order over the whole index: caches are as cold as in service, but for
+// the row with 64 holders of each block, whose index is small enough to stay in them.
 #include <malloc.h>
 #include <sluice/sdk/kv.h>
 #include <unistd.h>
@@ -60,7 +61,8 @@ Prompt prompt(std::uint64_t number, std::size_t blocks) {
     for (std::size_t b = 0; b < blocks; ++b) {
         p.hashes.push_back(mixed(number << 12 | b) | 1);
         for (std::uint32_t t = 0; t < kBlockTokens; ++t) {
-            p.tokens.push_back(static_cast<std::uint32_t>(mixed((number * 977 + b) * 16 + t) % 150'000));
+            p.tokens.push_back(
+                static_cast<std::uint32_t>(mixed((number * 977 + b) * 16 + t) % 150'000));
         }
     }
     return p;
