@@ -1,5 +1,4 @@
-// Task<T>: a lazy coroutine that is awaited by exactly one other. TaskGroup: owner of detached
-// ones.
+// Task<T>: a lazy coroutine awaited by exactly one other. TaskGroup: owner of detached ones.
 //
 //   Task<Result<int>> half(int n) { co_return n / 2; }
 //   auto r = co_await half(4);
@@ -9,13 +8,10 @@
 // growing the stack, at every optimisation level; one that waited resumes its awaiter directly.
 //
 // Two things g++ 12.2 gets wrong without a word:
-//   if (co_await f()) { co_return 1; }      a co_await in the condition of an if, switch or loop
-//   whose
-//                                           body returns: the frame is read uninitialised. Name the
-//                                           result first: const bool ok = co_await f();
-//   co_await g({a, b});                     the array of an initializer list dies at the
-//   suspension.
-//                                           Name the array first.
+//   if (co_await f()) ...       a co_await in the condition of an if, switch or while: the branch
+//                               is taken on uninitialised memory. Name the result first:
+//                               if (const bool ok = co_await f(); ok) ...
+//   co_await g({a, b});         the list's array dies at the suspension. Name the array first.
 //
 // Threads: the thread of the loop it runs on.
 // Owns:    a Task owns its frame; destroying a suspended one ends everything it awaits. A TaskGroup
