@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <ctime>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 
@@ -30,7 +31,7 @@ struct Rate {
 struct State {
     std::mutex mu;
     std::unordered_map<std::string, Rate> rates;  // guarded by mu
-    Sink sink;                                    // guarded by mu
+    std::shared_ptr<const Sink> sink;             // guarded by mu; null: stderr
 };
 
 // Leaked on purpose: threads may log while static objects are destroyed.
@@ -81,6 +82,31 @@ void write_stderr(Level level, const std::string& line) {
     (void)!::write(STDERR_FILENO, whole.data(), whole.size());
 }
 
+// Whether a line of this text may be written now: how many were held back before it, or nothing.
+std::optional<std::uint32_t> admit(Level level, std::string_view message) {
+    if (level == Level::Debug) {
+        return 0;
+    }
+    State& s = state();
+    const std::lock_guard lock(s.mu);
+    if (s.rates.size() >= kMaxTexts) {
+        s.rates.clear();
+    }
+    Rate& rate = s.rates[std::string(message)];
+    const std::uint64_t now = now_us();
+    std::uint32_t held_back = 0;
+    if (now - rate.window_start_us > kWindowUs) {
+        held_back = rate.held_back;
+        rate = Rate{now, 0, 0};
+    }
+    if (rate.written >= kBurst) {
+        ++rate.held_back;
+        return std::nullopt;
+    }
+    ++rate.written;
+    return held_back;
+}
+
 }  // namespace
 
 std::optional<Level> level_from(std::string_view name) noexcept {
@@ -129,9 +155,10 @@ bool enabled(Level level) noexcept {
 }
 
 void set_sink(Sink sink) {
+    auto next = sink ? std::make_shared<const Sink>(std::move(sink)) : nullptr;
     State& s = state();
     const std::lock_guard lock(s.mu);
-    s.sink = std::move(sink);
+    s.sink.swap(next);  // the old one goes after the lock
 }
 
 void write(Level level, std::string_view message, Fields fields) {
@@ -149,29 +176,21 @@ void write(Level level, std::string_view message, Fields fields) {
         line += field.text();
     }
 
-    State& s = state();
-    const std::lock_guard lock(s.mu);
-    if (level != Level::Debug) {
-        if (s.rates.size() >= kMaxTexts) {
-            s.rates.clear();
-        }
-        Rate& rate = s.rates[std::string(message)];
-        const std::uint64_t now = now_us();
-        if (now - rate.window_start_us > kWindowUs) {
-            if (rate.held_back > 0) {
-                line += ' ';
-                line += Field("held_back", rate.held_back).text();
-            }
-            rate = Rate{now, 0, 0};
-        }
-        if (rate.written >= kBurst) {
-            ++rate.held_back;
-            return;
-        }
-        ++rate.written;
+    const std::optional<std::uint32_t> held_back = admit(level, message);
+    if (!held_back) {
+        return;
     }
-    if (s.sink) {
-        s.sink(level, line);
+    if (*held_back > 0) {
+        line += ' ';
+        line += Field("held_back", *held_back).text();
+    }
+    std::shared_ptr<const Sink> sink;
+    {
+        const std::lock_guard lock(state().mu);
+        sink = state().sink;
+    }
+    if (sink) {
+        (*sink)(level, line);
     } else {
         write_stderr(level, line);
     }

@@ -2,7 +2,7 @@
 //
 //   log::warn("kv gap", {{"endpoint", name}, {"rank", r}, {"expected", a}, {"got", b}});
 //
-// Threads: any. The sink is called under a lock of its own, never under a caller's.
+// Threads: any. The sink is called without a lock, so by several threads at once.
 // Limits:  one message text is written at most kBurst times in kWindow; what was held back is
 //          counted and said with the next line of that text. A field value is cut at 512 bytes.
 // Never:   prompt text, token ids, bodies, header values, keys.

@@ -130,7 +130,8 @@ TEST_SUITE("base/values") {
         store_be64(0x0102030405060708ULL, bytes);
         CHECK(bytes[0] == 1);
         CHECK(load_be64(bytes) == 0x0102030405060708ULL);
-        CHECK(now_us() <= now_us());
+        const std::uint64_t before = now_us();
+        CHECK(before <= now_us());
         CHECK(wall_us() > 1'600'000'000'000'000ULL);
     }
 }

@@ -33,8 +33,8 @@ struct Chain {
         REQUIRE(made.ok());
         return *made;
     }
-    Running running;
     std::vector<std::unique_ptr<Fake>> fakes;
+    Running running;  // ends first: its control queue still calls the fakes
     sluice_request request{};
 };
 
