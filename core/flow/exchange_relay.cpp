@@ -14,6 +14,7 @@ constexpr std::uint64_t kRefusedUs = 1'000'000;
 // A stream's head is held back this long for its first event: an engine that dies at once is then
 // still an honest 502.
 constexpr std::uint64_t kHeadHoldMs = 250;
+
 bool is_client_gone(const Error& error) noexcept {
     return error.code == Code::Cancelled;
 }
@@ -159,9 +160,12 @@ net::Task<Status> Exchange::send_and_read_head(const route::Decision& decision) 
          .attempt = leg().attempt,
          .body_bytes = says_length ? std::optional<std::uint64_t>(body_bytes_) : std::nullopt},
         scratch_->upstream_head);
-    if (Status sent =
-            co_await upstream_.send(scratch_->upstream_head, scratch_->pieces, wait_ms(0));
-        !sent) {
+    // An engine that takes no more of the body for that long is as silent as one that sends
+    // nothing.
+    const net::Wait patience = wait_ms(service_->rule->timeouts.chunk_gap_ms);
+    const Status sent =
+        co_await upstream_.send(scratch_->upstream_head, scratch_->pieces, patience);
+    if (!sent) {
         co_return sent;
     }
     auto head = co_await upstream_.read_head(wait_ms(service_->rule->timeouts.first_byte_ms));
@@ -310,11 +314,16 @@ net::Task<void> Exchange::fail_relay(const Error& error) {
     log::warn("response broke off",
               {{"endpoint", leg().endpoint}, {"request_id", receipt_.id}, {"reason", error.what}});
     if (!client_.head_taken()) {
-        refuse({502,
-                "upstream_failed",
-                "the endpoint ended before its answer began",
-                {},
-                "api_error"});
+        if (is_timeout) {
+            refuse(
+                {504, "upstream_timeout", "the endpoint did not answer in time", {}, "api_error"});
+        } else {
+            refuse({502,
+                    "upstream_failed",
+                    "the endpoint ended before its answer began",
+                    {},
+                    "api_error"});
+        }
         co_return;
     }
     if (observer_.kind() == Observer::Kind::Events) {
