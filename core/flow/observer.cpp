@@ -1,5 +1,6 @@
 #include "core/flow/observer.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -30,7 +31,17 @@ std::optional<std::uint64_t> number_of(std::string_view text, std::string_view q
 
 Usage read_usage(std::string_view json) {
     // Inside a JSON string the quotes would be escaped, so this name is a member's.
-    const std::size_t at = json.rfind("\"usage\"");
+    constexpr std::string_view kName = "\"usage\"";
+    std::size_t at = std::string_view::npos;
+    for (std::size_t from = 0; from < json.size();) {
+        const void* found =
+            ::memmem(json.data() + from, json.size() - from, kName.data(), kName.size());
+        if (found == nullptr) {
+            break;
+        }
+        at = static_cast<std::size_t>(static_cast<const char*>(found) - json.data());
+        from = at + kName.size();
+    }
     if (at == std::string_view::npos) {
         return {};
     }
@@ -59,6 +70,9 @@ Observer::Kind Observer::kind_of(std::string_view content_type) noexcept {
 void Observer::begin(Kind kind) {
     kind_ = kind;
     tail_.clear();
+    if (tail_.capacity() > 4 * kTail) {
+        tail_.shrink_to_fit();
+    }
     usage_ = {};
     has_events_ = false;
     is_done_ = false;
@@ -73,16 +87,18 @@ void Observer::see(std::string_view bytes) {
     }
 }
 
+// What a long body lets go of is looked through first: in a chat with its token ids the usage
+// stands before them.
 void Observer::keep_tail(std::string_view bytes) {
-    if (bytes.size() >= kTail) {
-        tail_.assign(bytes.substr(bytes.size() - kTail));
+    tail_.append(bytes);
+    if (tail_.size() <= 2 * kTail) {
         return;
     }
-    // Cut in steps, so that a body of many small parts is not moved at each of them.
-    if (tail_.size() + bytes.size() > 2 * kTail) {
-        tail_.erase(0, tail_.size() - kTail);
+    const Usage usage = read_usage(tail_);
+    if (usage.prompt_tokens) {
+        usage_ = usage;
     }
-    tail_.append(bytes);
+    tail_.erase(0, tail_.size() - kTail);
 }
 
 // Lines end with LF, CR LF or CR; the two halves of a CR LF may come apart, which leaves an empty
@@ -142,7 +158,11 @@ void Observer::see_line(std::string_view line) {
 }
 
 Usage Observer::usage() const {
-    return kind_ == Kind::Json ? read_usage(tail_) : usage_;
+    if (kind_ != Kind::Json) {
+        return usage_;
+    }
+    const Usage usage = read_usage(tail_);
+    return usage.prompt_tokens ? usage : usage_;
 }
 
 }  // namespace sluice::flow

@@ -3,7 +3,8 @@
 // It never holds a byte back and never changes one.
 //
 // Threads: one a response.
-// Limits:  of an event or a body that is longer, the last kTail bytes are looked at.
+// Limits:  of an event that is longer, the first kTail bytes are kept; of a body the last 2 * kTail
+//          and the part at hand.
 // Source:  vLLM contract, generation (usage shape, one `data:` line an event; others send CRLF or
 //          no space behind the colon); the usage object stands near the end of a JSON reply.
 #pragma once

@@ -142,8 +142,7 @@ class Stand:
         rows = {c["endpoint"]: c for c in receipt["candidates"]}
         if tokens["predicted_cached"] != answer.cached:
             problems.append(f"predicted {tokens['predicted_cached']}, reported {answer.cached}")
-        # The gateway looks at the end of a reply only; a chat's usage stands before its token ids.
-        if tokens["reported_cached"] not in (answer.cached, None):
+        if tokens["reported_cached"] != answer.cached:
             problems.append(f"receipt says reported {tokens['reported_cached']}")
         if expect[leg["endpoint"]] * BLOCK != answer.cached:
             problems.append(f"events say {expect[leg['endpoint']] * BLOCK}")

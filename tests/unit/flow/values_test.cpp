@@ -78,6 +78,24 @@ TEST_SUITE("flow/observer") {
         CHECK(!o.usage().cached_tokens);
     }
 
+    TEST_CASE("usage is seen where it stands far before the end, whatever the parts") {
+        const std::string text =
+            "{\"choices\":[],\"usage\":{\"prompt_tokens\":1800,\"prompt_tokens_details\":{\"cached_"
+            "tokens\":1792}},\"prompt_token_ids\":[" +
+            std::string(90'000, '7') + "]}";
+        for (const std::size_t step :
+             {std::size_t{1}, std::size_t{50}, std::size_t{5000}, text.size()}) {
+            CAPTURE(step);
+            Observer o;
+            o.begin(Observer::Kind::Json);
+            for (std::size_t at = 0; at < text.size(); at += step) {
+                o.see(std::string_view(text).substr(at, step));
+            }
+            CHECK(o.usage().prompt_tokens == 1800);
+            CHECK(o.usage().cached_tokens == 1792);
+        }
+    }
+
     TEST_CASE("other content is not looked at") {
         CHECK(Observer::kind_of("text/plain") == Observer::Kind::Other);
         CHECK(Observer::kind_of("text/event-stream; charset=utf-8") == Observer::Kind::Events);
