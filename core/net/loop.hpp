@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -128,25 +129,34 @@ private:
     TaskGroup tasks_;
 };
 
-// Runs the loop until the task is finished, and returns its result. For start-up code and tests.
+// Runs the loop until the task is finished, and returns its result or throws what it threw. For
+// start-up code and tests.
 template <class T>
 T run_task(Loop& loop, Task<T> task) {
     std::optional<T> out;
-    auto body = [](Loop& l, Task<T> inner, std::optional<T>& result) -> Task<void> {
-        result.emplace(co_await inner);
+    std::exception_ptr thrown;
+    auto body = [](Loop& l, Task<T> inner, std::optional<T>& result,
+                   std::exception_ptr& exception) -> Task<void> {
+        try {
+            result.emplace(co_await inner);
+        } catch (...) {
+            exception = std::current_exception();
+        }
         l.stop();
     };
-    loop.spawn(body(loop, std::move(task), out));
+    loop.spawn(body(loop, std::move(task), out, thrown));
     loop.run();
+    if (thrown) {
+        std::rethrow_exception(thrown);
+    }
     return std::move(*out);
 }
 inline void run_task(Loop& loop, Task<void> task) {
-    auto body = [](Loop& l, Task<void> inner) -> Task<void> {
+    auto body = [](Task<void> inner) -> Task<bool> {
         co_await inner;
-        l.stop();
+        co_return true;
     };
-    loop.spawn(body(loop, std::move(task)));
-    loop.run();
+    (void)run_task(loop, body(std::move(task)));
 }
 
 }  // namespace sluice::net

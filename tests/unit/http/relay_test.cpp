@@ -26,7 +26,7 @@ struct Relay {
             last = body.error().code;
             co_return;
         }
-        const net::Wait wait{.deadline_us = loop->after(5s), .cancel = &client.departure()};
+        const net::Wait wait{.deadline_us = loop->after(20s), .cancel = &client.departure()};
         auto leased = co_await pool.acquire(engine.local(), wait);
         if (!leased.ok()) {
             last = leased.error().code;
@@ -67,12 +67,12 @@ struct Relay {
 
     net::Task<Peer> client() { return Peer::to(*loop, server->local()); }
     net::Task<Peer> engine_side() {
-        auto accepted = co_await engine.accept({.deadline_us = loop->after(5s)});
+        auto accepted = co_await engine.accept({.deadline_us = loop->after(20s)});
         REQUIRE(accepted.ok());
         co_return Peer(*loop, std::move(accepted).value().socket);
     }
     net::Task<bool> idle_again() {
-        const std::uint64_t deadline_us = loop->after(5s);
+        const std::uint64_t deadline_us = loop->after(20s);
         while (server->counters().exchanges != 0 && loop->now_us() < deadline_us) {
             (void)co_await loop->sleep_until(loop->after(1ms));
         }
@@ -197,7 +197,7 @@ TEST_SUITE("http/relay") {
         Relay relay;
         auto body = [](Relay& r) -> net::Task<void> {
             Peer client = co_await r.client();
-            const std::string payload(30'000'000, 'x');
+            const std::string payload(12'000'000, 'x');
             co_await expect(client.send("POST / HTTP/1.1\r\nHost: g\r\nContent-Length: " +
                                         std::to_string(payload.size()) + "\r\n\r\n" + payload));
             Peer engine = co_await r.engine_side();  // and reads nothing
@@ -220,7 +220,7 @@ TEST_SUITE("http/relay") {
                 net::TaskGroup group;
                 auto flood = [](Peer& to) -> net::Task<void> {
                     (void)co_await to.send("HTTP/1.1 200 OK\r\n\r\n" +
-                                           std::string(60'000'000, 'x'));
+                                           std::string(24'000'000, 'x'));
                 };
                 group.spawn(flood(engine));
                 // The client reads nothing: in a while the relay can neither send nor read on.

@@ -63,7 +63,7 @@ TEST_SUITE("http/server") {
             CHECK(s.server->counters().exchanges == 0);
             CHECK(s.server->counters().connections == 1);
             client.close();
-            co_await expect(s.server->closed({.deadline_us = s.loop->after(5s)}));
+            co_await expect(s.server->closed({.deadline_us = s.loop->after(20s)}));
             CHECK(s.handler.closed == 1);
         };
         net::run_task(*site.loop, body(site));
@@ -425,7 +425,7 @@ TEST_SUITE("http/server") {
             co_await expect(live.until_end());
             CHECK(live.got ==
                   "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\ndone");
-            co_await expect(s.server->closed({.deadline_us = s.loop->after(5s)}));
+            co_await expect(s.server->closed({.deadline_us = s.loop->after(20s)}));
         };
         net::run_task(*site.loop, body(site, *go));
     }
@@ -446,7 +446,7 @@ TEST_SUITE("http/server") {
             }
             s.server->drain();
             s.server->abort_all();
-            co_await expect(s.server->closed({.deadline_us = s.loop->after(5s)}));
+            co_await expect(s.server->closed({.deadline_us = s.loop->after(20s)}));
             co_await expect(client.until_end());
         };
         net::run_task(*site.loop, body(site));
@@ -514,7 +514,7 @@ TEST_SUITE("http/server") {
             while (s.server->counters().requests == 0) {
                 (void)co_await s.loop->sleep_until(s.loop->after(1ms));
             }
-            co_await expect(s.server->closed({.deadline_us = s.loop->after(5s)}));
+            co_await expect(s.server->closed({.deadline_us = s.loop->after(20s)}));
         };
         net::run_task(*site.loop, wait_closed(site));
         CHECK(seen == Code::Timeout);

@@ -47,23 +47,23 @@ inline net::Task<void> expect_code(net::Task<Status> task, Code code,
     CHECK(status.error().code == code);
 }
 
-// A peer that sends and expects exact bytes. Every wait ends after 5 s.
+// A peer that sends and expects exact bytes. Every wait ends after 20 s.
 class Peer {
 public:
     Peer(net::Loop& loop, net::Socket socket) : loop_(loop), socket_(std::move(socket)) {}
 
     static net::Task<Peer> to(net::Loop& loop, net::Address address) {
-        auto socket = co_await net::connect(loop, address, {.deadline_us = loop.after(5s)});
+        auto socket = co_await net::connect(loop, address, {.deadline_us = loop.after(20s)});
         REQUIRE(socket.ok());
         co_return Peer(loop, std::move(socket).value());
     }
 
     net::Task<bool> send(std::string text) {
         iovec part{text.data(), text.size()};
-        const auto sent = co_await socket_.send({&part, 1}, {.deadline_us = loop_.after(5s)});
+        const auto sent = co_await socket_.send({&part, 1}, {.deadline_us = loop_.after(20s)});
         co_return sent.ok();
     }
-    // Reads on until all that came holds `mark`; false at the end or after 5 s.
+    // Reads on until all that came holds `mark`; false at the end or after 20 s.
     net::Task<bool> until(std::string mark) {
         while (got.find(mark) == std::string::npos) {
             const long n = co_await more();
@@ -100,7 +100,7 @@ public:
 private:
     net::Task<long> more() {
         std::string room(65536, '\0');
-        const auto n = co_await socket_.recv(room, {.deadline_us = loop_.after(5s)});
+        const auto n = co_await socket_.recv(room, {.deadline_us = loop_.after(20s)});
         if (!n.ok()) {
             timed_out_ = n.error().code == Code::Timeout;
             co_return timed_out_ ? 0 : -1;

@@ -21,7 +21,7 @@ struct Engine {
     explicit Engine(net::Loop& on)
         : loop(on), listener(net::Listener::open(on, loopback()).value()) {}
     net::Task<Peer> accept() {
-        auto accepted = co_await listener.accept({.deadline_us = loop.after(5s)});
+        auto accepted = co_await listener.accept({.deadline_us = loop.after(20s)});
         REQUIRE(accepted.ok());
         co_return Peer(loop, std::move(accepted).value().socket);
     }
@@ -41,7 +41,7 @@ struct Reply {
 };
 
 net::Wait soon(net::Loop& loop) {
-    return {.deadline_us = loop.after(5s)};
+    return {.deadline_us = loop.after(20s)};
 }
 
 // One whole exchange.
@@ -337,10 +337,10 @@ TEST_SUITE("http/upstream") {
                     }
                 };
                 group.spawn(early(r.engine, then_closes));
-                const std::string payload(30'000'000, 'x');
+                const std::string payload(12'000'000, 'x');
                 const Reply reply =
                     co_await fetch(r.pool, r.engine.address(),
-                                   "POST / HTTP/1.1\r\nHost: e\r\nContent-Length: 30000000\r\n\r\n",
+                                   "POST / HTTP/1.1\r\nHost: e\r\nContent-Length: 12000000\r\n\r\n",
                                    payload, soon(*r.loop));
                 // After a reset the kernel may have thrown the answer away; silence is not an
                 // option.
@@ -520,10 +520,10 @@ TEST_SUITE("http/upstream") {
                     } else {
                         wait.deadline_us = r.loop->after(2ms);
                     }
-                    const std::string payload(phase == 0 ? 30'000'000 : 10, 'x');
+                    const std::string payload(phase == 0 ? 12'000'000 : 10, 'x');
                     const Reply reply = co_await fetch(
                         r.pool, r.engine.address(),
-                        "POST / HTTP/1.1\r\nHost: e\r\nContent-Length: 30000000\r\n\r\n", payload,
+                        "POST / HTTP/1.1\r\nHost: e\r\nContent-Length: 12000000\r\n\r\n", payload,
                         wait);
                     CHECK(reply.code == (by_cancel ? Code::Cancelled : Code::Timeout));
                     CHECK_FALSE(reply.not_accepted);

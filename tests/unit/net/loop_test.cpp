@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -295,7 +296,7 @@ TEST_SUITE("net/loop") {
                 } else {
                     pair.a.close_reset();
                 }
-                const Status waited = co_await l.sleep_until(l.after(5s), &watcher.heard);
+                const Status waited = co_await l.sleep_until(l.after(20s), &watcher.heard);
                 CHECK(waited.error().code == Code::Cancelled);
                 CHECK(watcher.hangups == 1);
                 CHECK(pair.b.is_hung_up());
@@ -347,7 +348,7 @@ TEST_SUITE("net/loop") {
             CHECK_FALSE(none_left.ok());
             REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
             CHECK(listener.stats().refused_no_descriptor == 1);
-            const auto accepted = co_await listener.accept({.deadline_us = l.after(5s)});
+            const auto accepted = co_await listener.accept({.deadline_us = l.after(20s)});
             REQUIRE(accepted.ok());
             CHECK(accepted->peer == client->local());
             CHECK(listener.stats().accepted == 1);
@@ -367,6 +368,15 @@ TEST_SUITE("net/loop") {
         loop->run();
         CHECK(seen.size() == 100);
         CHECK(std::is_sorted(seen.begin(), seen.end()));
+    }
+
+    TEST_CASE("what a task throws reaches whoever runs it, and the loop stops") {
+        auto loop = Loop::create().value();
+        auto body = [](Loop& l) -> Task<int> {
+            (void)co_await l.sleep_until(l.after(1ms));
+            throw std::runtime_error("broken");
+        };
+        CHECK_THROWS_WITH(run_task(*loop, body(*loop)), "broken");
     }
 
     TEST_CASE("a task that never waits does not starve the others") {
