@@ -36,8 +36,9 @@ Bpe::Bpe(Model model)
                   : CharStarts::for_characters(model_.bytes)) {
     for (unsigned c = 0; c < ascii_.size(); ++c) {
         const char text = static_cast<char>(c);
-        ascii_[c] = model_.is_byte_level ? model_.id_of_byte[c]
-                                         : starts_.whole(c, &text, &text, &text + 1, &text + 1);
+        std::array<TokenId, CharStarts::kMaxTokens> one{};
+        const std::size_t known = starts_.of(c, &text, &text, &text + 1, &text + 1, one.data());
+        ascii_[c] = model_.is_byte_level ? model_.id_of_byte[c] : known != 0 ? one[0] : kNoToken;
     }
     has_whole_alphabet_ = model_.is_byte_level &&
                           std::find(model_.id_of_byte.begin(), model_.id_of_byte.end(), kNoToken) ==
@@ -82,14 +83,14 @@ void Bpe::encode(std::string_view word, IdSink& out) const {
 }
 
 void Bpe::merge(std::string_view word, IdSink& out) const {
-    // At most one symbol a byte.
+    // At most one symbol a byte; characters are written with places to spare.
     if (word.size() <= kShortSymbols) {
-        std::array<TokenId, kShortSymbols> symbols;
+        std::array<TokenId, kShortSymbols + CharStarts::kMaxTokens> symbols;
         const std::size_t count = merge_short(symbols.data(), start(word, symbols.data()));
         out.append(symbols.data(), count);
         return;
     }
-    TokenId* const symbols = out.room(word.size());
+    TokenId* const symbols = out.room(word.size() + CharStarts::kMaxTokens);
     const std::size_t count = start(word, symbols);
     out.commit(count <= kShortSymbols ? merge_short(symbols, count) : merge_long(symbols, count));
 }
@@ -106,9 +107,9 @@ std::size_t Bpe::start_bytes(std::string_view word, TokenId* out) const noexcept
             continue;
         }
         const unicode::Decoded c = unicode::decode(p);
-        const TokenId whole = starts_.whole(c.value, word.data(), p, p + c.length, end);
-        if (whole != kNoToken) {
-            *out++ = whole;
+        const std::size_t count = starts_.of(c.value, word.data(), p, p + c.length, end, out);
+        if (count != 0) {
+            out += count;
             p += c.length;
         } else {
             for (const char* const stop = p + c.length; p != stop; ++p) {
@@ -132,18 +133,21 @@ std::size_t Bpe::start_any(std::string_view word, TokenId* out) const noexcept {
     const char* p = word.data();
     const char* const end = p + word.size();
     while (p != end) {
-        TokenId id = kNoToken;
+        std::array<TokenId, CharStarts::kMaxTokens> ids{};
+        std::size_t known = 0;
         unsigned length = 1;
         if (byte_of(*p) < 0x80) {
-            id = ascii_[byte_of(*p)];
+            ids[0] = ascii_[byte_of(*p)];
+            known = ids[0] != kNoToken ? 1 : 0;
         } else {
             const unicode::Decoded c = unicode::decode(p);
             length = c.length;
-            id = starts_.whole(c.value, word.data(), p, p + length, end);
+            known = starts_.of(c.value, word.data(), p, p + length, end, ids.data());
         }
-        if (id != kNoToken) {
+        if (known != 0) {
             flush();
-            out[count++] = id;
+            std::copy_n(ids.data(), known, out + count);
+            count += known;
         } else {
             const auto has_byte = [&](char c) {
                 return model_.id_of_byte[byte_of(c)] != kNoToken;

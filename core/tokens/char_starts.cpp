@@ -1,6 +1,7 @@
 #include "core/tokens/char_starts.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -49,7 +50,7 @@ using Crossings = std::unordered_map<TokenId, std::vector<Crossing>>;
 
 // One character's bytes merged alone.
 struct Alone {
-    TokenId id = kNoToken;  // kNoToken if more than one token is left
+    std::vector<TokenId> parts;  // what is left in the end
     std::uint32_t highest_rank = 0;
     std::vector<TokenId> firsts;  // every part that was first before the character was whole
     std::vector<TokenId> lasts;
@@ -58,12 +59,9 @@ struct Alone {
 Alone merge_alone(std::string_view text, const std::vector<TokenId>& id_of_byte,
                   const MergeTable& merges) {
     Alone out;
-    std::vector<TokenId> parts;
+    std::vector<TokenId>& parts = out.parts;
     for (const char c : text) {
         parts.push_back(id_of_byte[byte_of(c)]);
-        if (parts.back() == kNoToken) {
-            return out;
-        }
     }
     while (parts.size() > 1) {
         out.firsts.push_back(parts.front());
@@ -84,11 +82,10 @@ Alone merge_alone(std::string_view text, const std::vector<TokenId>& id_of_byte,
         parts[where] = best.joined;
         parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(where) + 1);
     }
-    out.id = parts.front();
     return out;
 }
 
-// The texts of the neighbours that merge with one of `parts` at a rank up to `rank`.
+// The texts of the neighbours that merge with one of `parts` at a rank up to `rank`, in order.
 std::vector<std::string> neighbours_up_to(const std::vector<TokenId>& parts,
                                           const Crossings& crossings, std::uint32_t rank,
                                           const Vocabulary& bytes) {
@@ -96,9 +93,10 @@ std::vector<std::string> neighbours_up_to(const std::vector<TokenId>& parts,
     for (const TokenId part : parts) {
         if (const auto found = crossings.find(part); found != crossings.end()) {
             for (const Crossing& crossing : found->second) {
-                if (crossing.rank <= rank) {
-                    texts.emplace(bytes.at(crossing.neighbour));
+                if (crossing.rank > rank) {
+                    break;  // they are in order
                 }
+                texts.emplace(bytes.at(crossing.neighbour));
             }
         }
     }
@@ -118,7 +116,7 @@ CharStarts::Start& CharStarts::at(char32_t c) {
     return pages_[page][c & 0xFFU];
 }
 
-bool CharStarts::is_barred(Start start, std::string_view before,
+bool CharStarts::is_barred(const Start& start, std::string_view before,
                            std::string_view after) const noexcept {
     const Bar& left = bars_[start.left];
     const Bar& right = bars_[start.right];
@@ -128,15 +126,10 @@ bool CharStarts::is_barred(Start start, std::string_view before,
                        [after](const std::string& text) { return after.starts_with(text); });
 }
 
-std::uint16_t CharStarts::intern(std::vector<std::string> texts, bool is_before) {
+std::uint16_t CharStarts::add_bar(Bar texts, bool is_before) {
     std::bitset<256> bytes;
     for (const std::string& text : texts) {
         bytes.set(byte_of(is_before ? text.back() : text.front()));
-    }
-    for (std::size_t i = 0; i < bars_.size(); ++i) {
-        if (bar_bytes_[i] == bytes && bars_[i] == texts) {
-            return static_cast<std::uint16_t>(i);
-        }
     }
     bars_.push_back(std::move(texts));
     bar_bytes_.push_back(bytes);
@@ -170,24 +163,47 @@ CharStarts CharStarts::for_bytes(const Vocabulary& bytes, const std::vector<Toke
         }
     }
     CharStarts out;
-    for (TokenId id = 0; id < bytes.id_end(); ++id) {
-        const std::string_view text = bytes.at(id);
-        if (text.size() < 2 || text.size() > 4 || !is_one_character(text)) {
-            continue;
+    std::map<Bar, std::uint16_t> left_bars = {{Bar(), 0}};
+    std::map<Bar, std::uint16_t> right_bars = {{Bar(), 0}};
+    const auto bar_of = [&out](Bar texts, std::map<Bar, std::uint16_t>& known, bool is_before) {
+        const auto found = known.find(texts);
+        return found != known.end()
+                   ? found->second
+                   : known.emplace(texts, out.add_bar(texts, is_before)).first->second;
+    };
+    const auto add = [&](char32_t c, std::string_view text) {
+        if (std::any_of(text.begin(), text.end(),
+                        [&](char byte) { return id_of_byte[byte_of(byte)] == kNoToken; })) {
+            return;
         }
-        const char32_t c = unicode::decode(text.data()).value;
         const Alone alone = merge_alone(text, id_of_byte, merges);
-        if (alone.id != id || first_use[id] <= alone.highest_rank) {
-            continue;
+        const bool is_whole = alone.parts.size() == 1;
+        if (alone.parts.size() > kMaxTokens || out.bars_.size() + 2 > kMaxBars ||
+            (is_whole && first_use[alone.parts[0]] <= alone.highest_rank)) {
+            return;  // it starts as its bytes, which is always right
         }
-        if (out.bars_.size() >= kMaxBars) {
-            break;  // the rest start as bytes, which is always right
-        }
-        auto before = neighbours_up_to(alone.firsts, from_left, alone.highest_rank, bytes);
-        auto after = neighbours_up_to(alone.lasts, from_right, alone.highest_rank, bytes);
+        Bar before = neighbours_up_to(alone.firsts, from_left, alone.highest_rank, bytes);
+        Bar after = neighbours_up_to(alone.lasts, from_right, alone.highest_rank, bytes);
         if (before.size() <= kMaxTexts && after.size() <= kMaxTexts) {
-            const std::uint16_t left = out.intern(std::move(before), true);
-            out.at(c) = {id, left, out.intern(std::move(after), false)};
+            Start& start = out.at(c);
+            std::copy(alone.parts.begin(), alone.parts.end(), start.ids.begin());
+            start.left = bar_of(std::move(before), left_bars, true);
+            start.right = bar_of(std::move(after), right_bars, false);
+        }
+    };
+    std::string text;
+    for (char32_t c = 0x80; c < 0x10000; ++c) {
+        if (c < 0xD800 || c > 0xDFFF) {
+            text.clear();
+            unicode::append(c, text);
+            add(c, text);
+        }
+    }
+    // Above, those that have a token of their own.
+    for (TokenId id = 0; id < bytes.id_end(); ++id) {
+        const std::string_view own = bytes.at(id);
+        if (own.size() == 4 && is_one_character(own)) {
+            add(unicode::decode(own.data()).value, own);
         }
     }
     return out;
@@ -198,7 +214,7 @@ CharStarts CharStarts::for_characters(const Vocabulary& vocabulary) {
     for (TokenId id = 0; id < vocabulary.id_end(); ++id) {
         const std::string_view text = vocabulary.at(id);
         if (!text.empty() && is_one_character(text)) {
-            out.at(unicode::decode(text.data()).value) = {id, 0, 0};
+            out.at(unicode::decode(text.data()).value).ids[0] = id;
         }
     }
     return out;

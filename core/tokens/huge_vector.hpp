@@ -15,6 +15,7 @@ template <class T>
 struct HugeAllocator {
     using value_type = T;
     static constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+    static constexpr std::size_t kSmallStep = alignof(T) > 64 ? alignof(T) : 64;
 
     HugeAllocator() = default;
     template <class U>
@@ -22,7 +23,7 @@ struct HugeAllocator {
 
     T* allocate(std::size_t count) {
         const std::size_t bytes = count * sizeof(T);
-        const std::size_t step = bytes < kHugePage / 16 ? std::size_t{64} : kHugePage;
+        const std::size_t step = bytes < kHugePage / 16 ? kSmallStep : kHugePage;
         const std::size_t rounded = (bytes + step - 1) / step * step;
         void* const raw = std::aligned_alloc(step, rounded);
         if (raw == nullptr) {

@@ -54,14 +54,16 @@ constexpr std::array kKnown = {
     Known{PREFIX UPPER "*" LOWER "+|" PREFIX UPPER "+" LOWER
                        R"(*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" SPACES,
           false, make_words<scan::O200k<1, false>>},
-    // DeepSeek V3, R1: three in a row
+    // DeepSeek V3, R1: three in a row; the line ends stand there as themselves
     Known{R"(\p{N}{1,3})", true, make<scan::Numbers<3>>},
     Known{"[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+", true, make<scan::HanAndKana>},
     Known{R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^)"
           "\r\n"
           R"(\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[)"
           "\r\n"
-          R"(]*)" SPACES,
+          R"(]*|\s*[)"
+          "\r\n"
+          R"(]+|\s+(?!\S)|\s+)",
           true, make_words<scan::DeepSeekWords>},
 };
 #undef CONTRACTIONS

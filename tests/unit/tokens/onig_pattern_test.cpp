@@ -83,13 +83,18 @@ TEST_SUITE("tokens/onig_pattern") {
             R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+)"
             R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+)"
             R"([\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+        constexpr std::string_view kDeepSeekCjk = "[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+";
+        constexpr std::string_view kDeepSeek =
+            "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
+            "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+";
         // Pieces that the rules tell apart, in random order.
         const std::string pieces[] = {
             "a",      "B",      "\u00E9", "\u00C9",     "\u4E2D", "\u02B0", "\u0301", "1",
             "\u0661", " ",      "  ",     "\t",         "\n",     "\r\n",   "\u00A0", "\u2028",
             "'",      "'s",     "'LL",    "'\u017F",    "!",      "/",      ".",      "\u200B",
             "\u01C5", "\u3000", "the",    "\U0001F600", "_",      "\u20AC", "\x01",   "\u2019"};
-        for (const std::string_view pattern : {kQwen, kGptOss}) {
+        for (const std::string_view pattern :
+             {kQwen, kGptOss, kDeepSeek, kDeepSeekCjk, std::string_view(R"(\p{N}{1,3})")}) {
             const auto known = make_known_scanner(pattern, Behavior::Isolated);
             const auto general = make_regex_scanner(pattern, Behavior::Isolated);
             REQUIRE(known != nullptr);
