@@ -96,8 +96,9 @@ void AttachmentBook::begin(const RecordPtr& record) {
         log::warn("endpoint not attached", {{"plugin", record->engine->plugin()->id()},
                                             {"endpoint", record->info.name},
                                             {"why", why}});
-        record->set(Attachment::State::Failed, why, nullptr);
+        // Whoever hears of the failure may ask again, and must not be given this record.
         leave(record);
+        record->set(Attachment::State::Failed, why, nullptr);
         return;
     }
     record->is_live = true;

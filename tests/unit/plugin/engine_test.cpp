@@ -46,9 +46,10 @@ struct Noted {
         return *made;
     }
 
-    Running running;
-    Fake fake;
+    // The plugin and its notes outlive what runs it.
     std::vector<std::string> notes;
+    Fake fake;
+    Running running;
 };
 
 using Notes = std::vector<std::string>;
@@ -200,8 +201,8 @@ TEST_CASE("a faulted instance is neither attached nor detached") {
 }
 
 TEST_CASE("what the engine says of itself is copied") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_engine = true;
     const char* fields[] = {"kv_transfer_params", "a.b", nullptr};
     const char* paths[] = {"/kv_cache_events", nullptr};
@@ -216,8 +217,8 @@ TEST_CASE("what the engine says of itself is copied") {
 }
 
 TEST_CASE("functions a plugin does not have are not supported") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_engine = true;
     fake.info.caps = 0;
     fake.engine_table.plan = nullptr;

@@ -153,8 +153,8 @@ struct Setup {
     }
 
     Server server;
-    Running running;
     Fake fake;
+    Running running;
     std::shared_ptr<EngineInstance> engine;
     AttachmentPtr attachment;
 };

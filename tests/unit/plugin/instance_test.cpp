@@ -19,8 +19,8 @@ std::shared_ptr<EngineInstance> make(Running& running, Fake& fake) {
 }  // namespace
 
 TEST_CASE("an instance gets its configuration and ends in order on the control queue") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_engine = true;
     std::thread::id deactivated_on;
     fake.on_deactivate = [&] {
@@ -43,8 +43,8 @@ TEST_CASE("an instance gets its configuration and ends in order on the control q
 }
 
 TEST_CASE("an instance that was never active is destroyed without deactivate") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_engine = true;
     {
         auto made = EngineInstance::create(running.runtime, fake.plugin(), {"e", "{}", {}});
@@ -55,8 +55,8 @@ TEST_CASE("an instance that was never active is destroyed without deactivate") {
 }
 
 TEST_CASE("refusals of create and activate carry the plugin's words") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_engine = true;
     fake.on_create = [](sluice_error* err) {
         return report(err, SLUICE_E_CONFIG, "key_file: not readable");
@@ -83,8 +83,8 @@ TEST_CASE("refusals of create and activate carry the plugin's words") {
 }
 
 TEST_CASE("an extension that is promised but missing or short refuses the instance") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_engine = true;
     const auto plugin = fake.plugin();
     fake.has_engine = false;
@@ -99,8 +99,8 @@ TEST_CASE("an extension that is promised but missing or short refuses the instan
 }
 
 TEST_CASE("host->fail faults the instance: its owner is told once and it gets no more calls") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_engine = true;
     std::atomic<int> told{0};
     std::string why;
@@ -133,8 +133,8 @@ TEST_CASE("host->fail faults the instance: its owner is told once and it gets no
 }
 
 TEST_CASE("a status nobody knows counts as an internal error") {
-    Running running;
     Fake fake;
+    Running running;
     auto engine = make(running, fake);
     fake.on_plan = [](const sluice_request&, sluice_plan&, sluice_error*) -> sluice_status {
         return 4711;
@@ -148,8 +148,8 @@ TEST_CASE("a status nobody knows counts as an internal error") {
 }
 
 TEST_CASE("what is posted during activation runs after it, in order, on the event thread") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_engine = true;
     std::vector<int> order;
     struct Post {
@@ -182,8 +182,8 @@ TEST_CASE("what is posted during activation runs after it, in order, on the even
 }
 
 TEST_CASE("create may not start anything") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_engine = true;
     sluice_status posted = SLUICE_OK;
     fake.on_create = [&](sluice_error*) -> sluice_status {
@@ -196,8 +196,8 @@ TEST_CASE("create may not start anything") {
 }
 
 TEST_CASE("leftovers are cancelled after deactivate and counted as a defect") {
-    Running running;
     Fake fake;
+    Running running;
     auto engine = make(running, fake);
     int ticks = 0;
     running.on_event([&] {
@@ -215,8 +215,8 @@ TEST_CASE("leftovers are cancelled after deactivate and counted as a defect") {
 }
 
 TEST_CASE("a timer that deactivate cancels from the control thread is no leftover") {
-    Running running;
     Fake fake;
+    Running running;
     auto engine = make(running, fake);
     sluice_timer* timer = nullptr;
     running.on_event([&] {
@@ -234,8 +234,8 @@ TEST_CASE("a timer that deactivate cancels from the control thread is no leftove
 }
 
 TEST_CASE("deactivate may wait for the event thread") {
-    Running running;
     Fake fake;
+    Running running;
     auto engine = make(running, fake);
     testing::Signal seen;
     bool was_seen = false;
@@ -251,8 +251,8 @@ TEST_CASE("deactivate may wait for the event thread") {
 }
 
 TEST_CASE("after deactivate every service answers that the state is wrong") {
-    Running running;
     Fake fake;
+    Running running;
     auto engine = make(running, fake);
     const sluice_host* host = fake.host;
     const auto keep = engine->host().shared_from_this();

@@ -223,8 +223,8 @@ TEST_CASE("the peer of a decode leg and the leg itself reach the selector") {
 }
 
 TEST_CASE("a plugin without filter, score and pick is no selector") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_selector = true;
     fake.selector_table.filter = nullptr;
     fake.selector_table.score = nullptr;

@@ -18,8 +18,8 @@ struct Setup {
         fake.has_engine = true;
         engine = running.active<EngineInstance>(fake);
     }
-    Running running;
     Fake fake;
+    Running running;
     std::shared_ptr<EngineInstance> engine;
 };
 
@@ -110,8 +110,8 @@ TEST_CASE("a periodic timer goes on until it cancels itself, and a stale handle 
 TEST_CASE("timers have a bound and start on the event thread only") {
     RuntimeOptions options;
     options.max_timers = 3;
-    Running running(options);
     Fake fake;
+    Running running(options);
     fake.has_engine = true;
     auto engine = running.active<EngineInstance>(fake);
     const auto start = [&] {
@@ -132,8 +132,8 @@ TEST_CASE("timers have a bound and start on the event thread only") {
 TEST_CASE("posts run in order per thread and have a bound") {
     RuntimeOptions options;
     options.max_posts = 4;
-    Running running(options);
     Fake fake;
+    Running running(options);
     fake.has_engine = true;
     auto engine = running.active<EngineInstance>(fake);
     // The event thread is held, so that posts pile up.
@@ -193,8 +193,8 @@ TEST_CASE("what was posted does not run once the instance is deactivated") {
 }
 
 TEST_CASE("metrics are named, labelled and counted by kind") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_engine = true;
     sluice_metric* requests = nullptr;
     sluice_metric* ratio = nullptr;
@@ -248,8 +248,8 @@ TEST_CASE("metrics are named, labelled and counted by kind") {
 }
 
 TEST_CASE("label values beyond the bound share one child") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_engine = true;
     sluice_metric* metric = nullptr;
     const sluice_str label = borrow("who");
@@ -274,8 +274,8 @@ TEST_CASE("label values beyond the bound share one child") {
 }
 
 TEST_CASE("unusable metrics are refused with the reason") {
-    Running running;
     Fake fake;
+    Running running;
     fake.has_engine = true;
     fake.on_activate = [&](sluice_error*) -> sluice_status {
         const auto& api = fake.service<sluice_metrics_api>(SLUICE_SVC_METRICS);

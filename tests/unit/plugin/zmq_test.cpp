@@ -116,8 +116,8 @@ struct Setup {
     const sluice_zmq_api& api() { return fake.service<sluice_zmq_api>(SLUICE_SVC_ZMQ); }
 
     Heard heard;
-    Running running;
     Fake fake;
+    Running running;
     std::shared_ptr<EngineInstance> engine;
     sluice_zmq_socket* socket = nullptr;
 };
