@@ -26,7 +26,7 @@ public:
 // Without an engine instance every answer is the client's.
 class NoEngine final : public route::Engine {
 public:
-    route::Judgement judge(std::size_t, int, std::span<const sluice_pair>,
+    route::Judgement judge(std::size_t, const sluice_request&, int, std::span<const sluice_pair>,
                            std::string_view) const noexcept override {
         return route::Judgement::Relay;
     }

@@ -201,8 +201,17 @@ net::Task<Exchange::Attempt> Exchange::judge(const route::Decision& decision) {
     for (const http::Header& h : reply_.headers()) {
         headers.push_back({{h.name.data(), h.name.size()}, {h.value.data(), h.value.size()}});
     }
+    sluice_request request{};
+    request.size = sizeof request;
+    request.flags = static_cast<std::uint32_t>(facts_.is_stream ? SLUICE_REQ_STREAM : 0);
+    request.request_id = {receipt_.id.data(), receipt_.id.size()};
+    request.path = {facts_.path.data(), facts_.path.size()};
+    request.model = {served_model_.data(), served_model_.size()};
+    request.client = {client_ip_.data(), client_ip_.size()};
+    request.attempt = leg().attempt - 1;
+    request.body = {reinterpret_cast<const std::uint8_t*>(body_.data()), body_.size()};
     const route::Judgement judgement =
-        service_->engine->judge(decision.index, status_, headers, scratch_->first_part);
+        service_->engine->judge(decision.index, request, status_, headers, scratch_->first_part);
     const bool may_go_on =
         judgement == route::Judgement::Elsewhere || judgement == route::Judgement::Busy;
     if (judgement == route::Judgement::Elsewhere) {

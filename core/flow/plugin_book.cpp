@@ -74,23 +74,48 @@ private:
     std::shared_ptr<const plugin::SelectorView> view_;
 };
 
+sluice_str borrowed(const std::string& s) noexcept {
+    return {s.data(), s.size()};
+}
+
+// Borrows from `info`.
+sluice_endpoint seen_by_plugins(const plugin::EndpointInfo& info) noexcept {
+    sluice_endpoint out{};
+    out.size = sizeof out;
+    out.roles = info.roles;
+    out.id = info.id;
+    out.base_url = borrowed(info.base_url);
+    out.address = borrowed(info.address);
+    out.name = borrowed(info.name);
+    out.fields = borrowed(info.fields);
+    out.num_dp_ranks = info.num_dp_ranks;
+    out.weight = info.weight;
+    return out;
+}
+
 class EngineAdapter final : public route::Engine {
 public:
     EngineAdapter(EnginePtr engine, std::vector<plugin::AttachmentPtr> attachments)
         : engine_(std::move(engine)), attachments_(std::move(attachments)) {}
 
-    route::Judgement judge(std::size_t pool_index, int status, std::span<const sluice_pair> headers,
+    route::Judgement judge(std::size_t pool_index, const sluice_request& request, int status,
+                           std::span<const sluice_pair> headers,
                            std::string_view body) const noexcept override {
-        std::shared_ptr<const plugin::Attached> held;
-        if (pool_index < attachments_.size() && attachments_[pool_index]) {
-            held = attachments_[pool_index]->hold();
+        const plugin::AttachmentPtr attachment =
+            pool_index < attachments_.size() ? attachments_[pool_index] : nullptr;
+        const auto held = attachment ? attachment->hold() : nullptr;
+        if (!held) {
+            return route::Judgement::Relay;
         }
+        const sluice_endpoint endpoint = seen_by_plugins(attachment->endpoint());
         sluice_leg leg{};
         leg.size = sizeof leg;
+        leg.request = &request;
+        leg.endpoint = &endpoint;
+        leg.at = held->at();
         leg.kind = SLUICE_LEG_SINGLE;
         leg.dp_rank = SLUICE_ANY;
         leg.peer_dp_rank = SLUICE_ANY;
-        leg.at = held ? held->at() : nullptr;
         sluice_reply reply{};
         reply.size = sizeof reply;
         reply.http_code = static_cast<std::uint32_t>(status);

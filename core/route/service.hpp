@@ -56,8 +56,9 @@ enum class Judgement : std::uint8_t {
 class Engine {
 public:
     virtual ~Engine() = default;
-    // [request] `body` is the beginning of the answer's body.
-    virtual Judgement judge(std::size_t pool_index, int status,
+    // [request] `body` is the beginning of the answer's body. An endpoint that is not attached has
+    // nobody to judge it: Relay.
+    virtual Judgement judge(std::size_t pool_index, const sluice_request& request, int status,
                             std::span<const sluice_pair> headers,
                             std::string_view body) const noexcept = 0;
 };

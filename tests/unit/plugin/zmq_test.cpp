@@ -5,6 +5,15 @@
 #include "core/plugin/zmq_thread.hpp"
 #include "tests/unit/plugin/support.hpp"
 
+#ifdef __SANITIZE_THREAD__
+// libzmq is not built with the sanitizer, which therefore does not see how its pipes hand memory
+// from one thread to the other. What our own code does with the memory is still watched.
+extern "C" const char* __tsan_default_suppressions();
+extern "C" const char* __tsan_default_suppressions() {
+    return "called_from_lib:libzmq.so\n";
+}
+#endif
+
 TEST_SUITE_BEGIN("plugin/zmq");
 
 using namespace sluice::plugin;
