@@ -172,9 +172,16 @@ CharStarts CharStarts::for_bytes(const Vocabulary& bytes, const std::vector<Toke
                    : known.emplace(texts, out.add_bar(texts, is_before)).first->second;
     };
     const auto add = [&](char32_t c, std::string_view text) {
-        if (std::any_of(text.begin(), text.end(),
-                        [&](char byte) { return id_of_byte[byte_of(byte)] == kNoToken; })) {
-            return;
+        bool has_tokens = true;
+        bool merges_any = false;
+        for (std::size_t i = 0; i < text.size(); ++i) {
+            const TokenId id = id_of_byte[byte_of(text[i])];
+            has_tokens &= id != kNoToken;
+            merges_any |=
+                i != 0 && merges.find_low(id_of_byte[byte_of(text[i - 1])], id).rank != kNoRank;
+        }
+        if (!has_tokens || !merges_any) {
+            return;  // nothing is gained
         }
         const Alone alone = merge_alone(text, id_of_byte, merges);
         const bool is_whole = alone.parts.size() == 1;
