@@ -10,6 +10,11 @@ bool is_reading(const std::string& method) {
     return method == "GET" || method == "HEAD";
 }
 
+// Whether a viewer may.
+bool may_view(Access access, const std::string& method) {
+    return access == Access::Reading || (access == Access::ByMethod && is_reading(method));
+}
+
 Response counted(Response response) {
     metrics::registry()
         .counter("sluice_api_requests_total", "Management requests answered.",
@@ -29,17 +34,17 @@ std::optional<Response> Api::admit(Request& request, bool& wants_body, std::uint
             {403, "cross_origin", "", "requests from web pages of other origins are off", ""}));
     }
     Router::Found found = router_.find(request);
-    const bool is_public = found.route != nullptr && found.route->is_public;
-    if (!is_public) {
+    const Access access = found.route == nullptr ? Access::ByMethod : found.route->access;
+    if (access != Access::Public) {
         // Before the answer to an unknown path: who has no token learns nothing about paths.
-        if (auto denied = auth_.admit(request, is_reading(request.method), now_us)) {
+        if (auto denied = auth_.admit(request, may_view(access, request.method), now_us)) {
             return counted(std::move(*denied));
         }
     }
     if (found.route == nullptr) {
         return counted(std::move(found.answer));
     }
-    wants_body = found.route->has_body;
+    wants_body = !found.route->body.empty();
     return std::nullopt;
 }
 

@@ -54,6 +54,13 @@ Response json_response(const rules::Json& body, int status) {
     return out;
 }
 
+Response json_text(std::string body, int status) {
+    Response out;
+    out.status = status;
+    out.body = std::move(body);
+    return out;
+}
+
 Response success() {
     return json_response(rules::Json::Object{{"result", "Success"}});
 }

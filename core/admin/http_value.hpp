@@ -42,7 +42,8 @@ struct Response {
 };
 
 Response json_response(const rules::Json& body, int status = 200);
-Response success();  // {"result":"Success"}
+Response json_text(std::string body, int status = 200);  // JSON text as it is
+Response success();                                      // {"result":"Success"}
 Response refusal_response(const rules::Refusal& refusal);
 Response error_response(const Error& error);
 

@@ -1,6 +1,7 @@
 #include "core/admin/router.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace sluice::admin {
 namespace {
@@ -26,6 +27,87 @@ void add_method(std::string& allow, std::string_view method) {
         allow += (allow.empty() ? "" : ", ") + std::string(method);
         allow += method == "GET" ? ", HEAD" : "";
     }
+}
+
+// Null: the route does not know it.
+const Param* find_param(const Route& route, std::string_view name) {
+    for (const Param& param : route.query) {
+        if (param.name == name) {
+            return &param;
+        }
+    }
+    return nullptr;
+}
+
+std::string allowed_of(const Param& param) {
+    switch (param.kind) {
+        case Param::Kind::Flag:
+            return "true or false";
+        case Param::Kind::Number:
+            return std::to_string(param.min) + ".." + std::to_string(param.max);
+        case Param::Kind::Text:
+            break;
+    }
+    return param.one_of.empty() ? "at most " + std::to_string(Router::kMaxText) + " bytes"
+                                : std::string(param.one_of);
+}
+
+bool is_allowed(const Param& param, const std::string& value) {
+    switch (param.kind) {
+        case Param::Kind::Flag:
+            return value == "true" || value == "false";
+        case Param::Kind::Number: {
+            std::uint64_t n = 0;
+            const auto [end, ec] = std::from_chars(value.data(), value.data() + value.size(), n);
+            return ec == std::errc() && end == value.data() + value.size() && n >= param.min &&
+                   n <= param.max;
+        }
+        case Param::Kind::Text:
+            break;
+    }
+    if (param.one_of.empty()) {
+        return value.size() <= Router::kMaxText;
+    }
+    std::string_view rest = param.one_of;
+    while (true) {
+        const std::size_t bar = rest.find('|');
+        if (rest.substr(0, bar) == value) {
+            return true;
+        }
+        if (bar == std::string_view::npos) {
+            return false;
+        }
+        rest.remove_prefix(bar + 1);
+    }
+}
+
+using Query = std::map<std::string, std::string, std::less<>>;
+
+std::optional<rules::Refusal> check_query(const Route& route, const Query& query) {
+    for (const auto& [name, value] : query) {
+        const Param* param = find_param(route, name);
+        if (param == nullptr) {
+            std::string known;
+            for (const Param& one : route.query) {
+                known += (known.empty() ? "" : ", ") + std::string(one.name);
+            }
+            return rules::Refusal{400, "unknown_parameter", name,
+                                  "this path does not know the parameter " + name, known};
+        }
+        if (!is_allowed(*param, value)) {
+            return rules::Refusal{400, "bad_parameter", name,
+                                  "the parameter " + name + " has a value that is not allowed",
+                                  allowed_of(*param)};
+        }
+    }
+    for (const Param& param : route.query) {
+        if (param.is_required && query.find(param.name) == query.end()) {
+            return rules::Refusal{400, "bad_parameter", std::string(param.name),
+                                  "the parameter " + std::string(param.name) + " is required",
+                                  allowed_of(param)};
+        }
+    }
+    return std::nullopt;
 }
 
 Response not_allowed(const std::string& allow) {
@@ -71,9 +153,13 @@ bool matches(std::string_view pattern, std::string_view path,
 }
 
 Router::Router() {
-    for (const auto routes : {rule_routes(), status_routes()}) {
-        routes_.insert(routes_.end(), routes.begin(), routes.end());
+    for (const Topic& topic : topics()) {
+        routes_.insert(routes_.end(), topic.routes.begin(), topic.routes.end());
     }
+}
+
+std::vector<Topic> topics() {
+    return {rule_topic(), node_topic(), metrics_topic(), flow_topic(), kv_topic()};
 }
 
 Router::Found Router::find(Request& request) const {
@@ -90,18 +176,14 @@ Router::Found Router::find(Request& request) const {
             add_method(allow, route.method);
             continue;
         }
-        std::map<std::string, std::string, std::less<>> query;
+        Query query;
         if (auto refusal = parse_query(request.query, query)) {
             out.answer = refusal_response(*refusal);
             return out;
         }
-        for (const auto& [name, value] : query) {
-            if (!is_word_of(route.query, name)) {
-                out.answer = refusal_response({400, "unknown_parameter", name,
-                                               "this path does not know the parameter " + name,
-                                               std::string(route.query)});
-                return out;
-            }
+        if (auto refusal = check_query(route, query)) {
+            out.answer = refusal_response(*refusal);
+            return out;
         }
         query.merge(params);
         request.params = std::move(query);

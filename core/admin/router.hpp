@@ -1,10 +1,15 @@
 // The table of routes: which handler answers a method and path, and what a wrong one hears.
 //
+// A topic is one file of routes/ with its routes and the JSON schemas of what they take and give.
+// The rows are the one source of the interface: requests are dispatched and their parameters
+// checked by them, and the OpenAPI document is made from them.
+//
 // Threads: any (immutable).
 // Errors:  404 unknown path, 405 with Allow for another method, 501 with the reason for routes of
-//          the interface that this gateway does not have, 400 for parameters a route does not know.
+//          the interface that this gateway does not have, 400 for parameters a route does not know
+//          or whose value is outside its range.
 #pragma once
-#include <initializer_list>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,13 +30,49 @@ struct Context {
 
 using Handler = Response (*)(Context&, Request&);
 
+enum class Access : std::uint8_t {
+    ByMethod,  // GET and HEAD: any token; else an admin's
+    Public,    // needs no token
+    Reading,   // any token whatever the method: it changes nothing
+    Admin,     // an admin's whatever the method
+};
+
+// A parameter of the query.
+struct Param {
+    enum class Kind : std::uint8_t { Text, Number, Flag };
+    std::string_view name;
+    std::string_view about;  // a sentence
+    Kind kind = Kind::Text;
+    std::uint64_t min = 0;
+    std::uint64_t max = 0;      // 0 = no bound of its own; Text is at most kMaxText bytes
+    std::string_view one_of{};  // Text: "a|b"
+    bool is_required = false;
+};
+
+// What a route takes or gives, JSON Schema 2020-12; "#/components/schemas/Name" refers to others.
+struct Schema {
+    std::string_view name;
+    std::string_view json;
+};
+
 struct Route {
     std::string_view method;
     std::string_view pattern;  // "/netlox/v1/config/x/{name}/all"
-    Handler handler;
-    std::string_view query = {};  // known parameters, "a b c"
-    bool is_public = false;       // needs no token
-    bool has_body = false;
+    Handler handler = nullptr;
+    std::string_view summary{};  // a sentence
+    Access access = Access::ByMethod;
+    std::span<const Param> query{};
+    std::string_view body{};             // schema of the body; empty = none is read
+    std::string_view reply = "Success";  // schema of the answer; a media type if it is not JSON
+    int success = 200;
+    std::string_view
+        may{};  // further answers, "404 409"; 400, 401, 403, 429 and 500 go without saying
+};
+
+struct Topic {
+    std::string_view name;
+    std::span<const Route> routes;
+    std::span<const Schema> schemas{};
 };
 
 // What the interface names and we lack.
@@ -41,12 +82,19 @@ struct Absent {
     std::string_view reason;
 };
 
-std::span<const Route> rule_routes();
-std::span<const Route> status_routes();
+// One a file of routes/.
+Topic rule_topic();
+Topic node_topic();
+Topic metrics_topic();
+Topic flow_topic();
+Topic kv_topic();
+std::vector<Topic> topics();
 std::span<const Absent> absent_routes();
 
 class Router {
 public:
+    static constexpr std::size_t kMaxText = 4096;  // bytes of a parameter
+
     Router();
 
     struct Found {

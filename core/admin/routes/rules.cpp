@@ -1,51 +1,12 @@
 // /config/loadbalancer
-#include <charconv>
-
+#include "core/admin/lookup.hpp"
 #include "core/admin/read_back.hpp"
-#include "core/admin/router.hpp"
 #include "core/base/log.hpp"
-#include "core/rules/key.hpp"
 
 namespace sluice::admin {
 namespace {
 
 using rules::Json;
-
-constexpr std::string_view kKeyQuery = "path_prefix path_match_mode model_name block bgp";
-
-rules::Actor actor_of(const Request& request) {
-    return {request.actor, request.address};
-}
-
-template <class N>
-bool to_number(const std::string& text, N& out) {
-    const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), out);
-    return ec == std::errc() && end == text.data() + text.size() && !text.empty();
-}
-
-rules::Refusal malformed(const char* what) {
-    return {400, "malformed_key", what, std::string("malformed ") + what, ""};
-}
-
-// The key that path and query spell.
-std::optional<rules::Refusal> key_of(const Request& request, rules::RuleKey& key) {
-    key.ip = request.param("ip");
-    key.protocol = request.param("proto");
-    key.path_prefix = request.param("path_prefix");
-    key.path_mode = request.param("path_match_mode");
-    key.model = request.param("model_name");
-    key.host = request.param("hosturl");
-    if (key.host == "any") {
-        key.host.clear();
-    }
-    if (!to_number(request.param("port"), key.port)) {
-        return malformed("port");
-    }
-    if (request.has("block") && !to_number(request.param("block"), key.block)) {
-        return malformed("block");
-    }
-    return rules::normalise(key);
-}
 
 Json entry_of(Context& context, const rules::RulePtr& rule) {
     return rule_entry(rule, context.providers.rule_status(rule),
@@ -67,10 +28,6 @@ Json::Array entries(Context& context, Wanted wanted) {
         }
     }
     return out;
-}
-
-Response no_rule() {
-    return refusal_response({404, "no_rule", "", "no-rule error: there is no such rule", ""});
 }
 
 std::string project_of(const std::string& body) {
@@ -173,26 +130,68 @@ Response delete_all(Context& context, Request& request) {
     return deleted(context.book.remove_all(actor_of(request)), request);
 }
 
-constexpr Route kRoutes[] = {
-    {"POST", "/netlox/v1/config/loadbalancer", post_rule, {}, false, true},
-    {"GET", "/netlox/v1/config/loadbalancer/all", get_all, "projectId"},
-    {"DELETE", "/netlox/v1/config/loadbalancer/all", delete_all},
-    {"DELETE", "/netlox/v1/config/loadbalancer/name/{name}", delete_by_name},
-    {"GET", "/netlox/v1/config/loadbalancer/id/{id}", get_by_id},
-    {"GET", "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}",
-     get_by_key, kKeyQuery},
-    {"DELETE", "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}",
-     delete_by_key, kKeyQuery},
-    {"DELETE",
-     "/netlox/v1/config/loadbalancer/hosturl/{hosturl}"
-     "/externalipaddress/{ip}/port/{port}/protocol/{proto}",
-     delete_by_key, kKeyQuery},
+constexpr Param kProject[] = {
+    {"projectId", "Only the rules of this project. A filter, not a right."},
+};
+
+const Route kRoutes[] = {
+    {.method = "POST",
+     .pattern = "/netlox/v1/config/loadbalancer",
+     .handler = post_rule,
+     .summary = "Creates a rule, or replaces the one of the same key in place.",
+     .body = "Rule",
+     .reply = "RuleStored",
+     .may = "409 413 422 503 507"},
+    {.method = "GET",
+     .pattern = "/netlox/v1/config/loadbalancer/all",
+     .handler = get_all,
+     .summary = "Every rule with its endpoints as they are now.",
+     .query = kProject,
+     .reply = "RuleList"},
+    {.method = "DELETE",
+     .pattern = "/netlox/v1/config/loadbalancer/all",
+     .handler = delete_all,
+     .summary = "Deletes every rule.",
+     .may = "503 507"},
+    {.method = "DELETE",
+     .pattern = "/netlox/v1/config/loadbalancer/name/{name}",
+     .handler = delete_by_name,
+     .summary = "Deletes every rule of that name.",
+     .may = "404 503 507"},
+    {.method = "GET",
+     .pattern = "/netlox/v1/config/loadbalancer/id/{id}",
+     .handler = get_by_id,
+     .summary = "One rule.",
+     .reply = "RuleEntry",
+     .may = "404"},
+    {.method = "GET",
+     .pattern =
+         "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}",
+     .handler = get_by_key,
+     .summary = "The rules of an address; the query narrows it.",
+     .query = key_params(),
+     .reply = "RuleList",
+     .may = "404"},
+    {.method = "DELETE",
+     .pattern =
+         "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}",
+     .handler = delete_by_key,
+     .summary = "Deletes the rule of exactly this key.",
+     .query = key_params(),
+     .may = "404 503 507"},
+    {.method = "DELETE",
+     .pattern = "/netlox/v1/config/loadbalancer/hosturl/{hosturl}"
+                "/externalipaddress/{ip}/port/{port}/protocol/{proto}",
+     .handler = delete_by_key,
+     .summary = "Deletes the rule of exactly this key; the host `any` is none.",
+     .query = key_params(),
+     .may = "404 503 507"},
 };
 
 }  // namespace
 
-std::span<const Route> rule_routes() {
-    return kRoutes;
+Topic rule_topic() {
+    return {"rules", kRoutes};
 }
 
 }  // namespace sluice::admin
