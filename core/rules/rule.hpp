@@ -113,6 +113,12 @@ struct Rule {
     Timeouts timeouts;
     Retry retry;
     std::uint64_t max_body_bytes = 64ULL << 20U;
+    bool is_admin_up = true;             // adminStateUp: false serves nothing, keeps everything
+    std::uint32_t connection_limit = 0;  // connectionLimit: requests at a time; 0 = no limit
+    std::uint32_t max_stream_sec = 0;    // max_stream_duration_sec; 0 = a day
+    std::uint32_t keepalive_sec = 0;     // backend_keepalive_interval_sec; 0 = off
+    std::string auth_file;               // backend_auth_file; empty = the client's own header
+    std::vector<std::string> allowed_sources;  // prefixes, "10.0.0.0/8"; empty = everybody
     Handoff handoff = Handoff::Drop;
     KvSpec kv;
     std::string plugin_config = "{}";  // JSON object
