@@ -159,7 +159,7 @@ Router::Router() {
 }
 
 std::vector<Topic> topics() {
-    return {rule_topic(), node_topic(), metrics_topic(), flow_topic(), kv_topic()};
+    return {rule_topic(), node_topic(), metrics_topic(), flow_topic(), kv_topic(), meta_topic()};
 }
 
 Router::Found Router::find(Request& request) const {

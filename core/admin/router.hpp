@@ -63,10 +63,13 @@ struct Route {
     Access access = Access::ByMethod;
     std::span<const Param> query{};
     std::string_view body{};             // schema of the body; empty = none is read
-    std::string_view reply = "Success";  // schema of the answer; a media type if it is not JSON
+    std::string_view reply = "Success";  // schema of the answer; a media type if it is not JSON;
+                                         // empty = the answer has no body
     int success = 200;
-    std::string_view
-        may{};  // further answers, "404 409"; 400, 401, 403, 429 and 500 go without saying
+    // Further answers, "404 409 503:Ready": a status whose body is not the error's names its
+    // schema. 400, 401, 403, 429 and 500 go without saying; 411 and 413 where a body is read; 404
+    // where the pattern has a name.
+    std::string_view may{};
 };
 
 struct Topic {
@@ -88,6 +91,7 @@ Topic node_topic();
 Topic metrics_topic();
 Topic flow_topic();
 Topic kv_topic();
+Topic meta_topic();
 std::vector<Topic> topics();
 std::span<const Absent> absent_routes();
 

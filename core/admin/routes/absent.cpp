@@ -40,7 +40,6 @@ constexpr Absent kAbsent[] = {
     {"POST", "/netlox/v1/config/endpoint", kYet},
     {"POST", "/netlox/v1/config/endpointhoststate", kYet},
     {"DELETE", "/netlox/v1/config/endpoint/epipaddress/{ip}", kYet},
-    {"GET", "/netlox/v1/meta", kYet},
     {"GET", "/netlox/v1/status/process", kYet},
     {"GET", "/netlox/v1/status/device", kYet},
     {"GET", "/netlox/v1/status/filesystem", kYet},

@@ -41,7 +41,7 @@ constexpr Route kRoutes[] = {
      .access = Access::Reading,
      .body = "Explain",
      .reply = "Receipt",
-     .may = "404 413 503"},
+     .may = "404 501 503"},
 };
 
 constexpr Schema kSchemas[] = {

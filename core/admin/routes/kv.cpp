@@ -64,7 +64,7 @@ constexpr Route kRoutes[] = {
      .summary = "The blocks that an endpoint of a KV-exact rule holds.",
      .query = kWhich,
      .reply = "Inventory",
-     .may = "404 503"},
+     .may = "404 501 503"},
 };
 
 constexpr Schema kSchemas[] = {

@@ -71,14 +71,14 @@ constexpr Route kRoutes[] = {
      .summary = "Prometheus text.",
      .access = Access::Public,
      .reply = "text/plain",
-     .may = "503"},
+     .may = "503:text/plain"},
     {.method = "GET",
      .pattern = "/metrics",
      .handler = get_metrics,
      .summary = "Prometheus text.",
      .access = Access::Public,
      .reply = "text/plain",
-     .may = "503"},
+     .may = "503:text/plain"},
 };
 
 constexpr Schema kSchemas[] = {
