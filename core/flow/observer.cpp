@@ -9,9 +9,41 @@
 namespace sluice::flow {
 namespace {
 
+// Where a quoted name stands in JSON text. Quotes are everywhere there, underscores are not: the
+// name is looked for by its first one.
+std::size_t find_name(std::string_view text, std::string_view quoted_name) {
+    const std::size_t before = quoted_name.find('_');
+    for (std::size_t from = before; from < text.size();) {
+        const std::size_t mark = text.find('_', from);
+        if (mark == std::string_view::npos) {
+            break;
+        }
+        if (text.substr(mark - before, quoted_name.size()) == quoted_name) {
+            return mark - before;
+        }
+        from = mark + 1;
+    }
+    return std::string_view::npos;
+}
+
+// The last place of a quoted name: usage ends a reply, so a few quotes are looked at.
+std::size_t find_last_name(std::string_view text, std::string_view quoted_name) {
+    for (std::size_t end = text.size(); end > 0;) {
+        const void* found = ::memrchr(text.data(), '"', end);
+        if (found == nullptr) {
+            break;
+        }
+        end = static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+        if (text.substr(end, quoted_name.size()) == quoted_name) {
+            return end;
+        }
+    }
+    return std::string_view::npos;
+}
+
 // The number behind `"name":` in `text`; the first one.
 std::optional<std::uint64_t> number_of(std::string_view text, std::string_view quoted_name) {
-    const std::size_t at = text.find(quoted_name);
+    const std::size_t at = find_name(text, quoted_name);
     if (at == std::string_view::npos) {
         return std::nullopt;
     }
@@ -31,17 +63,7 @@ std::optional<std::uint64_t> number_of(std::string_view text, std::string_view q
 
 Usage read_usage(std::string_view json) {
     // Inside a JSON string the quotes would be escaped, so this name is a member's.
-    constexpr std::string_view kName = "\"usage\"";
-    std::size_t at = std::string_view::npos;
-    for (std::size_t from = 0; from < json.size();) {
-        const void* found =
-            ::memmem(json.data() + from, json.size() - from, kName.data(), kName.size());
-        if (found == nullptr) {
-            break;
-        }
-        at = static_cast<std::size_t>(static_cast<const char*>(found) - json.data());
-        from = at + kName.size();
-    }
+    const std::size_t at = find_last_name(json, "\"usage\"");
     if (at == std::string_view::npos) {
         return {};
     }
@@ -149,7 +171,7 @@ void Observer::see_line(std::string_view line) {
         is_done_ = true;
         return;
     }
-    if (line.find("\"prompt_tokens\"") != std::string_view::npos) {
+    if (find_name(line, "\"prompt_tokens\"") != std::string_view::npos) {
         const Usage usage = read_usage(line);
         if (usage.prompt_tokens) {
             usage_ = usage;

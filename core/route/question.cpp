@@ -104,8 +104,10 @@ void Rows::pass_over_refusing(const Question& q) {
 }
 
 void Rows::record(const Question& q, Receipt& receipt) const {
+    const std::size_t shown = std::min(size(), Receipt::kMaxCandidates);
     receipt.candidates.clear();
-    for (std::size_t i = 0; i < std::min(size(), Receipt::kMaxCandidates); ++i) {
+    receipt.candidates.reserve(shown);
+    for (std::size_t i = 0; i < shown; ++i) {
         CandidateRecord c;
         c.endpoint = q.service.names->endpoints[i];
         c.excluded = excluded_[i];
