@@ -1,5 +1,6 @@
 #include "core/admin/read_back.hpp"
 
+#include "core/rules/auth_file.hpp"
 #include "core/rules/key.hpp"
 
 namespace sluice::admin {
@@ -84,19 +85,6 @@ Json::Array endpoints_of(const rules::Rule& rule, const Json::Array& stored, con
     return out;
 }
 
-Json::Object frame(Json::Object service, const std::string& id, std::uint32_t number,
-                   std::uint64_t generation) {
-    service.insert_or_assign("id", id);
-    service.try_emplace("adminStateUp", true);
-    return {{"id", id},
-            {"number", number},
-            {"generation", generation},
-            {"serviceArguments", std::move(service)},
-            {"secondaryIPs", Json::Array{}},
-            {"secondaryVIPs", Json::Array{}},
-            {"allowedSources", Json::Array{}}};
-}
-
 Json::Object service_of(const Json::Object& body) {
     const auto it = body.find("serviceArguments");
     return it == body.end() || it->second.object() == nullptr ? Json::Object{}
@@ -106,6 +94,20 @@ Json::Object service_of(const Json::Object& body) {
 Json::Array list_of(const Json::Object& body, const char* name) {
     const auto it = body.find(name);
     return it == body.end() || it->second.array() == nullptr ? Json::Array{} : *it->second.array();
+}
+
+Json::Object frame(const Json::Object& body, const std::string& id, std::uint32_t number,
+                   std::uint64_t generation) {
+    Json::Object service = service_of(body);
+    service.insert_or_assign("id", id);
+    service.try_emplace("adminStateUp", true);
+    return {{"id", id},
+            {"number", number},
+            {"generation", generation},
+            {"serviceArguments", std::move(service)},
+            {"secondaryIPs", Json::Array{}},
+            {"secondaryVIPs", Json::Array{}},
+            {"allowedSources", list_of(body, "allowedSources")}};
 }
 
 }  // namespace
@@ -121,8 +123,8 @@ Json warnings_json(const std::vector<rules::Warning>& warnings) {
 
 Json rule_entry(const rules::RulePtr& rule, const RuleLive& live,
                 const std::vector<rules::Warning>& warnings) {
-    const Json::Object body = parsed_object(rule->json);
-    Json::Object out = frame(service_of(body), rule->id, rule->number, rule->generation);
+    const Json::Object body = parsed_object(rules::without_secrets(rule->json));
+    Json::Object out = frame(body, rule->id, rule->number, rule->generation);
     out.emplace("endpoints", endpoints_of(*rule, list_of(body, "endpoints"), live));
     Json::Object effective = parsed_object(rule->effective);
     for (const auto& [name, text] : live.effective) {
@@ -140,8 +142,8 @@ Json rule_entry(const rules::RulePtr& rule, const RuleLive& live,
 }
 
 Json dormant_entry(const rules::Dormant& rule) {
-    const Json::Object body = parsed_object(rule.body);
-    Json::Object out = frame(service_of(body), rule.id, rule.number, rule.generation);
+    const Json::Object body = parsed_object(rules::without_secrets(rule.body));
+    Json::Object out = frame(body, rule.id, rule.number, rule.generation);
     Json::Array endpoints = list_of(body, "endpoints");
     for (Json& endpoint : endpoints) {
         if (endpoint.object() != nullptr) {

@@ -104,6 +104,7 @@ struct Field {
 std::span<const Field> body_fields();      // serviceArguments, endpoints, ...
 std::span<const Field> service_fields();   // serviceArguments
 std::span<const Field> endpoint_fields();  // endpoints[]
+std::span<const Field> source_fields();    // allowedSources[]
 
 const Field* find_field(std::span<const Field> table, std::string_view name);
 

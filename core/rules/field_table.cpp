@@ -80,10 +80,10 @@ constexpr Field kService[] = {
     // Identity and listener.
     text("id", Built, 128),
     text("name", Built),
-    flag("adminStateUp", NotYet).otherwise("true"),
+    flag("adminStateUp", Built).otherwise("true"),
     text("projectId", Built),
     text_map("annotations", Built, 64),
-    number("connectionLimit", NotYet, 0, kU32).otherwise("0"),
+    number("connectionLimit", Built, 0, kU32).otherwise("0"),
     text("externalIP", Built, 64).required(),
     text("privateIP", NotYet, 64),
     number("port", Built, 1, 65535).required().refused(400, "serv_port_range"),
@@ -126,8 +126,8 @@ constexpr Field kService[] = {
     number("probeRetries", Built, 0, 100).zero_absent().otherwise("2"),
     flag("cb_enable", NotYet),
     flag("sse_mode", Built),
-    number("max_stream_duration_sec", NotYet, 0, kU32).otherwise("0"),
-    number("backend_keepalive_interval_sec", NotYet, 0, 86400).otherwise("0"),
+    number("max_stream_duration_sec", Built, 0, kU32).zero_absent().otherwise("86400"),
+    number("backend_keepalive_interval_sec", Built, 0, 86400).otherwise("0"),
     text("session_header_name", NotYet),
     number("chwbl_prefix_hash_level", NotYet, 1, 3).otherwise("1"),
     number("chwbl_prefix_hash_flags", NotYet, 0, 255).otherwise("0"),
@@ -220,7 +220,7 @@ constexpr Field kService[] = {
     flag("hsts_preload", NotYet),
     text("backend_ca_cert_id", NotYet),
     text("backend_client_cert_id", NotYet),
-    text("backend_auth_file", NotYet, 4096),
+    text("backend_auth_file", Built, 4096),
 
     // Requests, plugins.
     text_map("model_aliases", Built, 256),
@@ -246,7 +246,7 @@ constexpr Field kEndpoint[] = {
     number("weight", Built, 0, 255).required(),
     number("ep_role", Built, 0, 2).only("0").otherwise("0").refused(400, "ep_role_range"),
     number("nixl_port", Stored, 0, 65535).otherwise("0"),
-    flag("backup", NotYet),
+    flag("backup", Built),
     text("monitorAddress", NotYet, 64),
     text("subnetId", Stored),
     text("httpMethod", NotYet).otherwise("\"GET\""),
@@ -266,12 +266,16 @@ constexpr Field kEndpoint[] = {
     read_only("kv"),
 };
 
+constexpr Field kSource[] = {
+    text("prefix", Built, 64).required(),
+};
+
 constexpr Field kBody[] = {
     object("serviceArguments", Built).required().refused(400, "required"),
     list("endpoints", Built, 1024).required().refused(400, "endpoints_range"),
     list("secondaryIPs", NotYet),
     list("secondaryVIPs", NotYet),
-    list("allowedSources", NotYet),
+    list("allowedSources", Built, 256),
     read_only("id"),
     read_only("number"),
     read_only("generation"),
@@ -292,6 +296,9 @@ std::span<const Field> service_fields() {
 }
 std::span<const Field> endpoint_fields() {
     return kEndpoint;
+}
+std::span<const Field> source_fields() {
+    return kSource;
 }
 
 }  // namespace sluice::rules

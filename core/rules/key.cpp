@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cstring>
 
 namespace sluice::rules {
@@ -113,6 +114,31 @@ std::optional<std::string> ipv6_network(const std::string& text) {
     std::array<char, INET6_ADDRSTRLEN> out{};
     inet_ntop(AF_INET6, bytes.data(), out.data(), out.size());
     return std::string(out.data());
+}
+
+std::optional<std::string> canonical_prefix(std::string_view text) {
+    const std::size_t slash = text.find('/');
+    const std::string address(text.substr(0, slash));
+    std::array<unsigned char, 16> bytes{};
+    const std::size_t size = to_bytes(address, bytes);
+    if (size == 0 || address.find('\0') != std::string::npos) {
+        return std::nullopt;
+    }
+    std::size_t bits = size * 8;
+    if (slash != std::string_view::npos) {
+        const std::string_view length = text.substr(slash + 1);
+        const auto [end, ec] = std::from_chars(length.data(), length.data() + length.size(), bits);
+        if (ec != std::errc() || end != length.data() + length.size() || bits > size * 8) {
+            return std::nullopt;
+        }
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+        const std::size_t kept = bits > i * 8 ? std::min<std::size_t>(bits - i * 8, 8) : 0;
+        bytes[i] = static_cast<unsigned char>(bytes[i] & (0xFF00U >> kept));
+    }
+    std::array<char, INET6_ADDRSTRLEN> out{};
+    inet_ntop(size == 4 ? AF_INET : AF_INET6, bytes.data(), out.data(), out.size());
+    return std::string(out.data()) + "/" + std::to_string(bits);
 }
 
 bool is_multicast(const std::string& canonical) {

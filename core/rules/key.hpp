@@ -17,6 +17,8 @@ namespace sluice::rules {
 std::optional<std::string> canonical_ip(std::string_view text);
 // "fd00:1:2:3::" of "fd00:1:2:3::7": the /64 an IPv6 address is in; empty for anything else.
 std::optional<std::string> ipv6_network(const std::string& text);
+// "10.0.0.0/8" of "10.1.2.3/8", "10.1.2.3/32" of "10.1.2.3"; empty when it is no network.
+std::optional<std::string> canonical_prefix(std::string_view text);
 bool is_multicast(const std::string& canonical);
 bool is_loopback(const std::string& canonical);
 bool is_unspecified(const std::string& canonical);

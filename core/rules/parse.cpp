@@ -95,6 +95,14 @@ Parsed parse_rule(std::string_view body, const Defaults& defaults, const Loaded&
     if (auto refusal = take_endpoints(*top->find("endpoints")->second.array(), draft)) {
         return refused(std::move(*refusal));
     }
+    if (const auto sources = top->find("allowedSources"); sources != top->end()) {
+        if (auto refusal = take_sources(*sources->second.array(), draft)) {
+            return refused(std::move(*refusal));
+        }
+        if (sources->second.array()->empty()) {
+            top->erase(sources);  // says nothing
+        }
+    }
     Effective effective(service, defaults);
     if (auto refusal = take_service(effective, defaults, loaded, draft)) {
         return refused(std::move(*refusal));
@@ -109,9 +117,11 @@ Parsed parse_rule(std::string_view body, const Defaults& defaults, const Loaded&
     Json::Object in_force = effective.values();
     in_force.erase("id");
     out.rule.effective = Json(std::move(in_force)).dump();
-    // What may have one value only says nothing.
-    service.erase("adminStateUp");
-    for (const char* name : {"secondaryIPs", "secondaryVIPs", "allowedSources"}) {
+    // What says nothing is not kept, so that two spellings of one rule are one text.
+    if (out.rule.is_admin_up) {
+        service.erase("adminStateUp");
+    }
+    for (const char* name : {"secondaryIPs", "secondaryVIPs"}) {
         top->erase(name);
     }
     out.rule.json = document->dump();

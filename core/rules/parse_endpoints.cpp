@@ -48,6 +48,9 @@ std::optional<Refusal> take_one(Json& json, const std::string& where, Entry& out
     out.spec.port = static_cast<std::uint16_t>(number_in(*object, "targetPort"));
     out.spec.weight = static_cast<std::uint32_t>(number_in(*object, "weight"));
     out.spec.role = static_cast<std::uint32_t>(number_in(*object, "ep_role"));
+    if (const auto backup = object->find("backup"); backup != object->end()) {
+        out.spec.backup = *backup->second.boolean();
+    }
     out.spec.nixl_port = static_cast<std::uint16_t>(number_in(*object, "nixl_port"));
     out.json = std::move(json);
     return std::nullopt;

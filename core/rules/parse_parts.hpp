@@ -24,6 +24,8 @@ std::optional<Refusal> take_kv(Effective& in, const Defaults& defaults, Draft& o
 // Checks every endpoint, drops read-only members, sorts `endpoints` by identity and fills
 // rule.endpoints in that order.
 std::optional<Refusal> take_endpoints(Json::Array& endpoints, Draft& out);
+// allowedSources: every prefix checked, rule.allowed_sources in compared form.
+std::optional<Refusal> take_sources(Json::Array& sources, Draft& out);
 // Fields that are accepted and do nothing here.
 void warn_about_stored(std::span<const Field> table, const Json::Object& given,
                        const std::string& prefix, std::vector<Warning>& out);

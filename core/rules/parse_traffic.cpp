@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/rules/auth_file.hpp"
 #include "core/rules/parse_parts.hpp"
 
 namespace sluice::rules {
@@ -184,6 +185,19 @@ std::optional<Refusal> take_limits(Effective& in, Draft& out) {
     out.rule.retry.not_accepted = in.boolean("retry.not_accepted");
     out.rule.retry.after_dispatch = in.boolean("retry.after_dispatch");
     out.rule.max_body_bytes = in.u64("max_body_bytes");
+    out.rule.is_admin_up = in.boolean("adminStateUp");
+    out.rule.connection_limit = in.u32("connectionLimit");
+    out.rule.max_stream_sec = in.u32("max_stream_duration_sec");
+    out.rule.keepalive_sec = in.u32("backend_keepalive_interval_sec");
+    out.rule.auth_file = in.text("backend_auth_file");
+    if (!out.rule.auth_file.empty()) {
+        if (out.rule.auth_file.front() != '/' && out.rule.auth_file != kHidden) {
+            return Refusal{400, "malformed_path", "backend_auth_file",
+                           "backend_auth_file must be an absolute path",
+                           "a path that starts with /"};
+        }
+        in.set("backend_auth_file", Json(kHidden));
+    }
     const std::string handoff = in.text("client_handoff_fields");
     out.rule.handoff = handoff == "refuse" ? Handoff::Refuse
                        : handoff == "pass" ? Handoff::Pass

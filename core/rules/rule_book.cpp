@@ -6,6 +6,8 @@
 #include "core/base/log.hpp"
 #include "core/base/metrics.hpp"
 #include "core/base/random.hpp"
+#include "core/rules/auth_file.hpp"
+#include "core/rules/json_value.hpp"
 #include "state/state.hpp"
 
 namespace sluice::rules {
@@ -49,6 +51,24 @@ Refusal immutable(std::string field, const std::string& message) {
             "the value the rule has"};
 }
 
+// Both texts are ours.
+void set_argument(std::string& body, const char* name, std::optional<Json> value) {
+    auto document = Json::parse(body);
+    Json::Object& service = *document->object()->at("serviceArguments").object();
+    if (value) {
+        service.insert_or_assign(name, std::move(*value));
+    } else {
+        service.erase(name);
+    }
+    body = document->dump();
+}
+
+void set_effective(std::string& effective, const char* name, Json value) {
+    auto values = Json::parse(effective);
+    values->object()->insert_or_assign(name, std::move(value));
+    effective = values->dump();
+}
+
 }  // namespace
 
 // A change that is valid, before it is stored.
@@ -74,8 +94,12 @@ Outcome RuleBook::put(std::string_view json, const Actor& actor) {
     plan.rules = table()->rules();
     plan.warnings = std::move(parsed.warnings);
     Rule& rule = parsed.rule;
-    if (const auto at = table()->by_key(rule.key)) {
-        plan.previous = plan.rules[*at];
+    const auto at = table()->by_key(rule.key);
+    plan.previous = at ? plan.rules[*at] : nullptr;
+    if (auto refusal = carry_over(rule, plan.previous.get(), plan.warnings)) {
+        return refused(std::move(*refusal));
+    }
+    if (at) {
         if (auto refusal = identify_successor(rule, *plan.previous)) {
             return refused(std::move(*refusal));
         }
@@ -95,6 +119,30 @@ Outcome RuleBook::put(std::string_view json, const Actor& actor) {
         return refused(std::move(*refusal));
     }
     return commit(std::move(plan), actor);
+}
+
+std::optional<Refusal> RuleBook::carry_over(Rule& rule, const Rule* previous,
+                                            std::vector<Warning>& warnings) {
+    const bool is_up = previous == nullptr || previous->is_admin_up;
+    if (rule.is_admin_up != is_up) {
+        if (!rule.is_admin_up) {
+            warnings.push_back({"admin_state_kept", "adminStateUp",
+                                "a POST does not switch a rule off or on; PATCH does"});
+        }
+        rule.is_admin_up = is_up;
+        set_argument(rule.json, "adminStateUp", is_up ? std::nullopt : std::optional<Json>(false));
+        set_effective(rule.effective, "adminStateUp", is_up);
+    }
+    if (rule.auth_file == kHidden) {
+        if (previous == nullptr || previous->auth_file.empty()) {
+            return Refusal{400, "auth_file_hidden", "backend_auth_file",
+                           "*** stands for a path that is not shown, and the rule has none",
+                           "a path that starts with /, or absent"};
+        }
+        rule.auth_file = previous->auth_file;
+        set_argument(rule.json, "backend_auth_file", Json(rule.auth_file));
+    }
+    return rule.auth_file.empty() ? std::nullopt : check_auth_file(rule.auth_file);
 }
 
 std::optional<Refusal> RuleBook::identify_successor(Rule& rule, const Rule& previous) {
@@ -180,15 +228,16 @@ Outcome RuleBook::commit(Plan plan, const Actor& actor) {
         change.upserts.push_back(row_of(rule, next_idx));
         change.counters = {std::max(next_rule_number_, rule.number + 1), next_id};
         audit(plan.previous == nullptr ? "rule.create" : "rule.replace", rule.id,
-              plan.previous == nullptr ? "" : plan.previous->json, rule.json);
+              plan.previous == nullptr ? "" : without_secrets(plan.previous->json),
+              without_secrets(rule.json));
     }
     for (const RulePtr& gone : plan.removed) {
         change.deletes.push_back(gone->number);
-        audit("rule.delete", gone->id, gone->json, "");
+        audit("rule.delete", gone->id, without_secrets(gone->json), "");
     }
     for (const Dormant& gone : plan.removed_dormant) {
         change.deletes.push_back(gone.number);
-        audit("rule.delete", gone.id, gone.body, "");
+        audit("rule.delete", gone.id, without_secrets(gone.body), "");
     }
     if (auto stored = persist(change); !stored) {
         if (plan.changed != nullptr) {

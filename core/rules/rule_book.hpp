@@ -107,6 +107,10 @@ private:
     Outcome commit(Plan plan, const Actor& actor);
     Outcome remove_where(const std::function<bool(const RuleKey&, const std::string& name)>& is_one,
                          Refusal when_none, const Actor& actor);
+    // What a POST cannot say and the rule of its key has: whether it is switched on, and the path
+    // of a key file that was sent back as it is shown.
+    static std::optional<Refusal> carry_over(Rule& rule, const Rule* previous,
+                                             std::vector<Warning>& warnings);
     std::optional<Refusal> identify_new(Rule& rule);
     std::optional<Refusal> identify_successor(Rule& rule, const Rule& previous);
     void number_endpoints(Rule& rule, const Rule* previous);

@@ -305,6 +305,36 @@ TEST_CASE("discovery and the fields of orchestrators are as the rule says") {
     CHECK(accepted(body({{"client_handoff_fields", R"("pass")"}})).rule.handoff == Handoff::Pass);
 }
 
+TEST_CASE("what an operator may switch on a live rule arrives in it") {
+    const Parsed parsed = accepted(body(
+        {{"adminStateUp", "false"},
+         {"connectionLimit", "9"},
+         {"max_stream_duration_sec", "60"},
+         {"backend_keepalive_interval_sec", "15"},
+         {"backend_auth_file", R"("/etc/key")"}},
+        {{"backup", "true"}},
+        {{"allowedSources",
+          R"([{"prefix":"10.1.2.3/8"},{"prefix":"192.0.2.7"},{"prefix":"FD00::1/64"},{"prefix":"0.0.0.0/0"}])"}}));
+    const Rule& rule = parsed.rule;
+    CHECK_FALSE(rule.is_admin_up);
+    CHECK(rule.connection_limit == 9);
+    CHECK(rule.max_stream_sec == 60);
+    CHECK(rule.keepalive_sec == 15);
+    CHECK(rule.auth_file == "/etc/key");
+    CHECK(rule.endpoints[0].backup);
+    CHECK(rule.allowed_sources ==
+          std::vector<std::string>{"10.0.0.0/8", "192.0.2.7/32", "fd00::/64", "0.0.0.0/0"});
+    CHECK(effective(parsed, "backend_auth_file") == "\"***\"");
+    CHECK(effective(parsed, "adminStateUp") == "false");
+    const Parsed silent = accepted(body({}, {}, {{"allowedSources", "[]"}}));
+    CHECK(silent.rule.is_admin_up);
+    CHECK(silent.rule.connection_limit == 0);
+    CHECK(silent.rule.auth_file.empty());
+    CHECK(silent.rule.allowed_sources.empty());
+    CHECK(effective(silent, "max_stream_duration_sec") == "86400");
+    CHECK(silent.rule.json == accepted(body()).rule.json);
+}
+
 TEST_CASE("the hash seed of the process is a rule's unless it has its own") {
     auto defaults = Defaults::from(
         [](std::string_view name) {

@@ -1,0 +1,94 @@
+#include "core/rules/auth_file.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "tests/unit/rules/bodies.hpp"
+#include "tests/unit/rules/fakes.hpp"
+
+TEST_SUITE_BEGIN("rules/auth_file");
+
+using namespace sluice;
+using namespace sluice::rules;
+using test::body;
+
+namespace {
+
+// A file that is gone at the end of its scope.
+class File {
+public:
+    explicit File(const std::string& text, mode_t mode = 0600) {
+        std::string name = "/tmp/sluice-key-XXXXXX";
+        const int fd = ::mkstemp(name.data());
+        REQUIRE(fd >= 0);
+        ::close(fd);
+        path = name;
+        std::ofstream(path) << text;
+        ::chmod(path.c_str(), mode);
+    }
+    ~File() { std::remove(path.c_str()); }
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+    std::string path;
+};
+
+std::string quoted(const std::string& text) {
+    return "\"" + text + "\"";
+}
+
+}  // namespace
+
+TEST_CASE("a key file is one line for its owner alone") {
+    struct Row {
+        const char* name;
+        std::string text;
+        mode_t mode;
+        bool is_good;
+    };
+    for (const Row& row :
+         {Row{"a key", "sk-1", 0600, true}, Row{"with a line end", "sk-1\n", 0400, true},
+          Row{"as long as allowed", std::string(kMaxKeyBytes, 'k') + "\n", 0600, true},
+          Row{"longer", std::string(kMaxKeyBytes + 2, 'k'), 0600, false},
+          Row{"empty", "", 0600, false}, Row{"an empty line", "\n", 0600, false},
+          Row{"two lines", "a\nb\n", 0600, false}, Row{"two words", "a b", 0600, false},
+          Row{"a header smuggled in", "a\r\nX-A: b", 0600, false},
+          Row{"for the group", "sk-1", 0640, false}, Row{"for everybody", "sk-1", 0644, false}}) {
+        CAPTURE(row.name);
+        const File file(row.text, row.mode);
+        const auto refusal = check_auth_file(file.path);
+        CHECK(refusal.has_value() != row.is_good);
+        if (refusal) {
+            CHECK(refusal->code == "auth_file_unusable");
+            CHECK(refusal->message.find("sk-1") == std::string::npos);
+        }
+    }
+}
+
+TEST_CASE("a key file is kept when it is sent back as it is shown, and is in no audit row") {
+    const File file("sk-1");
+    test::MemoryStore store;
+    test::RecordingHooks hooks;
+    RuleBook book(store, hooks);
+    REQUIRE_FALSE(
+        book.put(body({{"backend_auth_file", quoted(file.path)}}), {}).refusal.has_value());
+    const auto sent_back =
+        book.put(body({{"backend_auth_file", R"("***")"}, {"name", R"("n")"}}), {});
+    REQUIRE_FALSE(sent_back.refusal.has_value());
+    CHECK(sent_back.rule->auth_file == file.path);
+    CHECK(sent_back.rule->json.find(file.path) != std::string::npos);
+    CHECK(sent_back.rule->effective.find(file.path) == std::string::npos);
+    for (const state::AuditRow& row : store.trail) {
+        CHECK(row.before.find(file.path) == std::string::npos);
+        CHECK(row.after.find(file.path) == std::string::npos);
+        CHECK(row.after.find("***") != std::string::npos);
+    }
+    RuleBook again(store, hooks);
+    REQUIRE(again.load().ok());
+    CHECK(again.table()->rules()[0]->auth_file == file.path);
+}
+
+TEST_SUITE_END();
