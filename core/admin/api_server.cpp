@@ -125,6 +125,7 @@ public:
             request.path = uri.substr(0, mark);
             request.query = mark == std::string::npos ? "" : uri.substr(mark + 1);
             request.authorization = in.get("Authorization", "");
+            request.content_type = in.get("Content-Type", "");
             request.origin = in.get("Origin", "");
             request.address = in.clientAddress().host().toString();
             write(respond(in, request), request.method == "HEAD", out);

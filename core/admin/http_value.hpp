@@ -21,6 +21,7 @@ struct Request {
     std::string path;   // still escaped, without query
     std::string query;  // still escaped, without '?'
     std::string authorization;
+    std::string content_type;
     std::string origin;   // what a browser says about the page that asks
     std::string address;  // of the client, without port
     std::string body;

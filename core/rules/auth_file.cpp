@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/rules/field.hpp"
 #include "core/rules/json_value.hpp"
 
 namespace sluice::rules {
 namespace {
 
 constexpr std::string_view kField = "backend_auth_file";
-constexpr std::array<std::string_view, 2> kSecretPaths = {kField, "trt_disagg_key_file"};
 
 Refusal unusable(const std::string& why) {
     return {400, "auth_file_unusable", std::string(kField), "backend_auth_file " + why,
@@ -44,6 +44,20 @@ bool is_one_line(std::string_view text) {
     }
     return !text.empty() &&
            std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
+}
+
+void hide(std::span<const Field> table, Json::Object& object) {
+    for (auto& [name, value] : object) {
+        const Field* field = find_field(table, name);
+        if (field == nullptr) {
+            continue;
+        }
+        if (field->is_hidden && value != Json("")) {
+            value = Json(kHidden);
+        } else if (!field->members.empty() && value.object() != nullptr) {
+            hide(field->members, *value.object());
+        }
+    }
 }
 
 }  // namespace
@@ -75,6 +89,12 @@ std::optional<Refusal> check_auth_file(const std::string& path) {
     return std::nullopt;
 }
 
+Refusal hidden_path_unknown() {
+    return {400, "auth_file_hidden", std::string(kField),
+            "*** stands for a path that is not shown, and the rule has none",
+            "a path that starts with /, or absent"};
+}
+
 std::string without_secrets(std::string_view body) {
     auto document = Json::parse(body);
     Json::Object* top = document.ok() ? document->object() : nullptr;
@@ -86,12 +106,7 @@ std::string without_secrets(std::string_view body) {
     if (service == nullptr) {
         return std::string(body);
     }
-    for (const std::string_view name : kSecretPaths) {
-        const auto it = service->find(name);
-        if (it != service->end() && it->second != Json("")) {
-            it->second = Json(kHidden);
-        }
-    }
+    hide(service_fields(), *service);
     return document->dump();
 }
 

@@ -22,6 +22,9 @@ inline constexpr std::string_view kHidden = "***";
 // A regular file for its owner alone (mode 0600 or less) with one line of printable characters.
 std::optional<Refusal> check_auth_file(const std::string& path);
 
+// kHidden was sent where there is nothing hidden.
+Refusal hidden_path_unknown();
+
 // The body with kHidden for every path of a key file; a body that is none comes back as it is.
 std::string without_secrets(std::string_view body);
 

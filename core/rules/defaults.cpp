@@ -57,7 +57,11 @@ Result<Defaults> Defaults::from(const Lookup& environment,
     const auto take = [&out](const Named& named, const std::string& text,
                              const std::string& source) -> Status {
         const Json value = to_value(*named.field, text);
-        if (const auto refusal = check_value(*named.field, value, source)) {
+        auto refusal = check_value(*named.field, value, source);
+        if (!refusal) {
+            refusal = check_supported(*named.field, value, source);
+        }
+        if (refusal) {
             return Error{Code::Invalid, refusal->message + "; allowed: " + refusal->allowed};
         }
         out.values_[named.path] = value.dump();

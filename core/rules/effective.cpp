@@ -29,7 +29,7 @@ Json::Object fill(std::span<const Field> table, const Json::Object& given,
                   const std::string& prefix, const Defaults& defaults) {
     Json::Object out;
     for (const Field& field : table) {
-        if (field.standing != Standing::Built) {
+        if (field.standing == Standing::ReadOnly || field.standing == Standing::Stored) {
             continue;
         }
         const auto it = given.find(field.name);
@@ -69,8 +69,8 @@ const Json* Effective::find(std::string_view name) const {
     return find_in(values_, name);
 }
 
-bool Effective::was_given(std::string_view name) const {
-    return find_in(given_, name) != nullptr;
+const Json* Effective::given(std::string_view name) const {
+    return find_in(given_, name);
 }
 
 std::uint64_t Effective::u64(std::string_view name) const {

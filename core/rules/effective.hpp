@@ -18,7 +18,9 @@ public:
 
     // Null when neither the operator nor a default says anything. "retry.connect" goes inside.
     const Json* find(std::string_view name) const;
-    bool was_given(std::string_view name) const;
+    // What the operator wrote; null when nothing.
+    const Json* given(std::string_view name) const;
+    bool was_given(std::string_view name) const { return given(name) != nullptr; }
     // 0, false, "" when there is none: the checked table has the type.
     std::uint64_t u64(std::string_view name) const;
     std::uint32_t u32(std::string_view name) const;

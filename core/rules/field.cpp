@@ -88,9 +88,15 @@ Refusal outside(const Field& field, const std::string& where, std::string_view c
 }
 
 bool is_default(const Field& field, const Json& value) {
+    if (field.zero_is_absent && value == Json(0)) {
+        return true;
+    }
     if (!field.fallback.empty()) {
         const auto fallback = Json::parse(field.fallback);
-        return fallback.ok() && *fallback == value;
+        if (fallback.ok() && *fallback == value) {
+            return true;
+        }
+        return field.type == Type::Text && value.text()->empty() && is_among(field.one_of, "");
     }
     switch (field.type) {
         case Type::Bool:
@@ -108,12 +114,31 @@ bool is_default(const Field& field, const Json& value) {
     return false;
 }
 
-Refusal not_supported_yet(const std::string& where, const Field& field) {
+// A value for people, cut at a whole character.
+std::string shown(const Field& field, const Json& value) {
+    constexpr std::size_t kMost = 64;
+    if (field.is_hidden) {
+        return "***";
+    }
+    std::string out = value.dump();
+    if (out.size() > kMost) {
+        std::size_t end = kMost;
+        while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0U) == 0x80U) {
+            --end;
+        }
+        out.resize(end);
+        out += "...";
+    }
+    return out;
+}
+
+Refusal not_supported_yet(const std::string& where, const Field& field, const Json& value) {
     std::string have = field.built.empty()
                            ? (field.fallback.empty() ? "absent" : std::string(field.fallback))
                            : spoken(field.built);
     return Refusal{400, "not_supported_yet", where,
-                   where + ": this value is known but not supported yet", std::move(have)};
+                   where + " is " + shown(field, value) + ": known, but not supported yet",
+                   std::move(have)};
 }
 
 std::optional<Refusal> check_text_map(const Field& field, const Json::Object& map,
@@ -147,7 +172,7 @@ std::optional<Refusal> check_range(const Field& field, const Json& value,
             if (n == nullptr || *n < field.min || *n > field.max) {
                 return outside(
                     field, where, "out_of_range",
-                    where + " is " + value.dump() + ", allowed is " + allowed_text(field));
+                    where + " is " + shown(field, value) + ", allowed is " + allowed_text(field));
             }
             return std::nullopt;
         }
@@ -155,7 +180,8 @@ std::optional<Refusal> check_range(const Field& field, const Json& value,
             const std::string& text = *value.text();
             if (!field.one_of.empty() && !is_among(field.one_of, text)) {
                 return outside(field, where, "unknown_value",
-                               where + ": unknown value, allowed is " + allowed_text(field));
+                               where + " is " + shown(field, value) +
+                                   ", which is unknown; allowed is " + spoken(field.one_of));
             }
             if (text.size() > field.max) {
                 return outside(field, where, "out_of_range",
@@ -193,18 +219,6 @@ std::string lower(std::string_view text) {
     return out;
 }
 
-Refusal unknown_field(std::span<const Field> table, const std::string& prefix,
-                      const std::string& name) {
-    Refusal out{400, "unknown_field", prefix + name, "unknown field " + prefix + name, {}};
-    for (const Field& field : table) {
-        if (lower(field.name) == lower(name)) {
-            out.message += "; the spelling is " + std::string(field.name);
-            out.allowed = field.name;
-        }
-    }
-    return out;
-}
-
 }  // namespace
 
 const Field* find_field(std::span<const Field> table, std::string_view name) {
@@ -237,31 +251,97 @@ std::string allowed_text(const Field& field) {
     return std::string(type_name(field.type));
 }
 
+Refusal unknown_field(std::span<const Field> table, const std::string& where,
+                      std::string_view name) {
+    Refusal out{400, "unknown_field", where, "unknown field " + where, {}};
+    for (const Field& field : table) {
+        if (lower(field.name) == lower(name)) {
+            out.message += "; the spelling is " + std::string(field.name);
+            out.allowed = field.name;
+        }
+    }
+    return out;
+}
+
+std::optional<Refusal> check_type(const Field& field, const Json& value, const std::string& where) {
+    if (is_of_type(field.type, value)) {
+        return std::nullopt;
+    }
+    return Refusal{422, "wrong_type", where,
+                   where + " must be " + std::string(type_name(field.type)) + ", not " +
+                       std::string(value.kind()),
+                   std::string(type_name(field.type))};
+}
+
 std::optional<Refusal> check_value(const Field& field, const Json& value,
                                    const std::string& where) {
-    if (!is_of_type(field.type, value)) {
-        return Refusal{422, "wrong_type", where,
-                       where + " must be " + std::string(type_name(field.type)) + ", not " +
-                           std::string(value.kind()),
-                       std::string(type_name(field.type))};
+    if (auto refusal = check_type(field, value, where)) {
+        return refusal;
     }
     if (field.standing == Standing::NotYet && is_default(field, value)) {
         return std::nullopt;
     }
-    if (auto refusal = check_range(field, value, where)) {
-        return refusal;
-    }
+    return check_range(field, value, where);
+}
+
+std::optional<Refusal> check_supported(const Field& field, const Json& value,
+                                       const std::string& where) {
     // A table of members says for each of them whether it is there.
-    if (field.standing == Standing::NotYet && field.members.empty()) {
-        return not_supported_yet(where, field);
+    if (!field.members.empty()) {
+        return check_supported(field.members, *value.object(), where + ".");
+    }
+    if (field.standing == Standing::NotYet && !is_default(field, value)) {
+        return not_supported_yet(where, field, value);
     }
     if (!field.built.empty()) {
         const std::string word = value.text() != nullptr ? *value.text() : value.dump();
         if (!is_among(field.built, word)) {
-            return not_supported_yet(where, field);
+            return not_supported_yet(where, field, value);
         }
     }
     return std::nullopt;
+}
+
+std::optional<Refusal> check_supported(std::span<const Field> table, const Json::Object& object,
+                                       const std::string& prefix) {
+    for (const auto& [name, value] : object) {
+        const Field* field = find_field(table, name);
+        if (field == nullptr) {
+            continue;
+        }
+        if (auto refusal = check_supported(*field, value, prefix + name)) {
+            return refusal;
+        }
+    }
+    return std::nullopt;
+}
+
+Json default_of(const Field& field) {
+    if (auto value = Json::parse(field.fallback); value.ok()) {
+        return std::move(*value);
+    }
+    switch (field.type) {
+        case Type::Bool:
+            return false;
+        case Type::Uint:
+            return 0;
+        case Type::Text:
+            return "";
+        case Type::TextMap:
+        case Type::Object:
+            return Json::Object{};
+        case Type::List:
+            return Json::Array{};
+    }
+    return {};
+}
+
+bool is_same_value(const Field& field, const Json* a, const Json* b) {
+    const Json fallback = default_of(field);
+    const auto plain = [&](const Json* value) {
+        return value == nullptr || is_default(field, *value) ? &fallback : value;
+    };
+    return *plain(a) == *plain(b);
 }
 
 std::optional<Refusal> check_object(std::span<const Field> table, Json::Object& object,
@@ -269,7 +349,7 @@ std::optional<Refusal> check_object(std::span<const Field> table, Json::Object& 
     for (auto it = object.begin(); it != object.end();) {
         const Field* field = find_field(table, it->first);
         if (field == nullptr) {
-            return unknown_field(table, prefix, it->first);
+            return unknown_field(table, prefix + it->first, it->first);
         }
         if (field->standing == Standing::ReadOnly) {
             it = object.erase(it);

@@ -49,6 +49,9 @@ struct Field {
     int status = 422;             // of a value outside its range
     std::string_view code;        // of the same; empty = "out_of_range" or "unknown_value"
     std::span<const Field> members;
+    bool is_immutable = false;    // a live rule keeps it
+    bool is_hidden = false;       // its value is never shown
+    std::string_view about = {};  // a sentence
 
     constexpr Field limits(std::uint64_t low, std::uint64_t high) const {
         Field f = *this;
@@ -94,6 +97,21 @@ struct Field {
         f.code = with;
         return f;
     }
+    constexpr Field fixed() const {
+        Field f = *this;
+        f.is_immutable = true;
+        return f;
+    }
+    constexpr Field hidden() const {
+        Field f = *this;
+        f.is_hidden = true;
+        return f;
+    }
+    constexpr Field says(std::string_view sentence) const {
+        Field f = *this;
+        f.about = sentence;
+        return f;
+    }
     constexpr Field of(std::span<const Field> table) const {
         Field f = *this;
         f.members = table;
@@ -108,14 +126,31 @@ std::span<const Field> source_fields();    // allowedSources[]
 
 const Field* find_field(std::span<const Field> table, std::string_view name);
 
-// Type, range, and whether the value is one we have. `where` is the field as the operator finds it,
-// e.g. "endpoints[1].targetPort".
+// 422 when the value is of another type.
+std::optional<Refusal> check_type(const Field& field, const Json& value, const std::string& where);
+
+// Type and range. `where` is the field as the operator finds it, e.g. "endpoints[1].targetPort".
 std::optional<Refusal> check_value(const Field& field, const Json& value, const std::string& where);
 
 // Every member of `object`: known, and check_value(); every required one there. Read-only members
 // are taken out of `object`.
 std::optional<Refusal> check_object(std::span<const Field> table, Json::Object& object,
                                     const std::string& prefix);
+
+// Whether we have these values; asked after check_object() and the rules between fields, which have
+// more to say.
+std::optional<Refusal> check_supported(const Field& field, const Json& value,
+                                       const std::string& where);
+std::optional<Refusal> check_supported(std::span<const Field> table, const Json::Object& object,
+                                       const std::string& prefix);
+
+Refusal unknown_field(std::span<const Field> table, const std::string& where,
+                      std::string_view name);
+
+// What it is where nobody says anything: the built-in default, else 0, false, "", {} or [].
+Json default_of(const Field& field);
+// Whether both say the same; null is absent. For values that check_value() accepted.
+bool is_same_value(const Field& field, const Json* a, const Json* b);
 
 // What may be given, for people: "1..65535", "tcp", "a, b or c".
 std::string allowed_text(const Field& field);

@@ -29,8 +29,8 @@ std::optional<Refusal> take_names(const Effective& in, Draft& out) {
     return std::nullopt;
 }
 
-std::optional<Refusal> take_service(Effective& in, const Defaults& defaults, const Loaded& loaded,
-                                    Draft& out) {
+// The rules between fields, before what we do not have: they have more to say.
+std::optional<Refusal> take_service(Effective& in, const Defaults& defaults, Draft& out) {
     if (auto refusal = take_names(in, out)) {
         return refusal;
     }
@@ -43,10 +43,45 @@ std::optional<Refusal> take_service(Effective& in, const Defaults& defaults, con
     if (auto refusal = take_limits(in, out)) {
         return refusal;
     }
-    if (auto refusal = take_plugins(in, loaded, out)) {
+    if (auto refusal = check_pool(in, out)) {
+        return refusal;
+    }
+    if (auto refusal = check_guard(in)) {
         return refusal;
     }
     return take_kv(in, defaults, out);
+}
+
+// After the rules between fields.
+std::optional<Refusal> check_all_supported(const Json::Object& top) {
+    if (auto refusal = check_supported(body_fields(), top, "")) {
+        return refusal;
+    }
+    if (auto refusal =
+            check_supported(service_fields(), *top.at("serviceArguments").object(), "")) {
+        return refusal;
+    }
+    const Json::Array& endpoints = *top.at("endpoints").array();
+    for (std::size_t i = 0; i < endpoints.size(); ++i) {
+        if (auto refusal = check_supported(endpoint_fields(), *endpoints[i].object(),
+                                           "endpoints[" + std::to_string(i) + "].")) {
+            return refusal;
+        }
+    }
+    return std::nullopt;
+}
+
+// What says nothing is not kept, so that two spellings of one rule are one text.
+void drop_silent(const Rule& rule, Json::Object& top) {
+    if (rule.is_admin_up) {
+        top.at("serviceArguments").object()->erase("adminStateUp");
+    }
+    for (const char* name : {"secondaryIPs", "secondaryVIPs"}) {
+        top.erase(name);
+    }
+    if (rule.allowed_sources.empty()) {
+        top.erase("allowedSources");
+    }
 }
 
 }  // namespace
@@ -65,46 +100,75 @@ std::optional<Refusal> take_key(const Effective& in, Draft& out) {
         out.warnings.push_back(
             {"no_effect", "block", "marks are not seen here: the rule takes unmarked traffic"});
     }
-    return normalise(key);
+    if (auto refusal = normalise(key)) {
+        return refusal;
+    }
+    const std::uint32_t last = in.u32("portMax");
+    if (last != 0 && last < key.port) {
+        return Refusal{400, "serv_port_range", "portMax",
+                       "portMax is " + std::to_string(last) + ", below port",
+                       "0 or " + std::to_string(key.port)};
+    }
+    if (last > key.port) {
+        return Refusal{400, "not_supported_yet", "portMax",
+                       "portMax is " + std::to_string(last) + ": port ranges are not supported yet",
+                       "0 or " + std::to_string(key.port)};
+    }
+    return std::nullopt;
 }
 
-Parsed parse_rule(std::string_view body, const Defaults& defaults, const Loaded& loaded) {
+std::variant<Json, Refusal> read_document(std::string_view body) {
     auto document = Json::parse(body);
     if (!document) {
         const bool is_big = document.error().code == Code::Limit;
-        return refused({is_big ? 413 : 400,
-                        is_big ? "body_too_large" : "malformed_json",
-                        "",
-                        "request body: " + document.error().what,
-                        {}});
+        return Refusal{is_big ? 413 : 400,
+                       is_big ? "body_too_large" : "malformed_json",
+                       "",
+                       "request body: " + document.error().what,
+                       {}};
     }
-    Json::Object* top = document->object();
-    if (top == nullptr) {
-        return refused({400, "malformed_json", "",
-                        "request body must be an object, not " + std::string(document->kind()),
-                        "an object with serviceArguments and endpoints"});
+    if (document->object() == nullptr) {
+        return Refusal{400, "malformed_json", "",
+                       "request body must be an object, not " + std::string(document->kind()),
+                       "an object with serviceArguments and endpoints"};
     }
-    if (auto refusal = check_object(body_fields(), *top, "")) {
+    return std::move(*document);
+}
+
+Parsed parse_rule(std::string_view body, const Defaults& defaults, const Loaded& loaded) {
+    auto document = read_document(body);
+    if (auto* refusal = std::get_if<Refusal>(&document)) {
         return refused(std::move(*refusal));
     }
-    Json::Object& service = *top->find("serviceArguments")->second.object();
+    return parse_document(std::move(std::get<Json>(document)), defaults, loaded);
+}
+
+Parsed parse_document(Json document, const Defaults& defaults, const Loaded& loaded) {
+    Json::Object& top = *document.object();
+    if (auto refusal = check_object(body_fields(), top, "")) {
+        return refused(std::move(*refusal));
+    }
+    Json::Object& service = *top.find("serviceArguments")->second.object();
     if (auto refusal = check_object(service_fields(), service, "")) {
         return refused(std::move(*refusal));
     }
     Draft draft;
-    if (auto refusal = take_endpoints(*top->find("endpoints")->second.array(), draft)) {
+    if (auto refusal = take_endpoints(*top.find("endpoints")->second.array(), draft)) {
         return refused(std::move(*refusal));
     }
-    if (const auto sources = top->find("allowedSources"); sources != top->end()) {
+    if (const auto sources = top.find("allowedSources"); sources != top.end()) {
         if (auto refusal = take_sources(*sources->second.array(), draft)) {
             return refused(std::move(*refusal));
         }
-        if (sources->second.array()->empty()) {
-            top->erase(sources);  // says nothing
-        }
     }
     Effective effective(service, defaults);
-    if (auto refusal = take_service(effective, defaults, loaded, draft)) {
+    if (auto refusal = take_service(effective, defaults, draft)) {
+        return refused(std::move(*refusal));
+    }
+    if (auto refusal = check_all_supported(top)) {
+        return refused(std::move(*refusal));
+    }
+    if (auto refusal = take_plugins(effective, loaded, draft)) {
         return refused(std::move(*refusal));
     }
     warn_about_stored(service_fields(), service, "", draft.warnings);
@@ -112,19 +176,16 @@ Parsed parse_rule(std::string_view body, const Defaults& defaults, const Loaded&
     Parsed out;
     out.rule = std::move(draft.rule);
     out.warnings = std::move(draft.warnings);
-    // The identity is the rule's, not the body's.
-    service.erase("id");
+    // The identity is the rule's and what a POST does is the request's: neither is the body's.
+    out.oper = effective.u32("oper");
     Json::Object in_force = effective.values();
-    in_force.erase("id");
+    for (const char* name : {"id", "oper"}) {
+        service.erase(name);
+        in_force.erase(name);
+    }
     out.rule.effective = Json(std::move(in_force)).dump();
-    // What says nothing is not kept, so that two spellings of one rule are one text.
-    if (out.rule.is_admin_up) {
-        service.erase("adminStateUp");
-    }
-    for (const char* name : {"secondaryIPs", "secondaryVIPs"}) {
-        top->erase(name);
-    }
-    out.rule.json = document->dump();
+    drop_silent(out.rule, top);
+    out.rule.json = document.dump();
     return out;
 }
 

@@ -9,9 +9,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "core/rules/defaults.hpp"
+#include "core/rules/json_value.hpp"
 #include "core/rules/refusal.hpp"
 #include "core/rules/rule.hpp"
 
@@ -27,8 +29,13 @@ struct Parsed {
     std::optional<Refusal> refusal;  // the rest is valid only without it
     Rule rule;                       // id as given, possibly empty; numbers 0
     std::vector<Warning> warnings;
+    std::uint32_t oper = 0;  // 0 create or replace, 1 attach endpoints, 2 detach endpoints
 };
 
+// An object, or why the body is none.
+std::variant<Json, Refusal> read_document(std::string_view body);
 Parsed parse_rule(std::string_view body, const Defaults& defaults, const Loaded& loaded);
+// `document` is an object.
+Parsed parse_document(Json document, const Defaults& defaults, const Loaded& loaded);
 
 }  // namespace sluice::rules

@@ -27,6 +27,60 @@ bool before(const Entry& a, const Entry& b) {
     return std::tie(a.spec.port, a.spec.role) < std::tie(b.spec.port, b.spec.role);
 }
 
+std::string text_in(const Json::Object& object, std::string_view name) {
+    const auto it = object.find(name);
+    return it == object.end() ? std::string() : *it->second.text();
+}
+
+bool is_status(std::string_view text) {
+    return text.size() == 3 && text[0] >= '1' && text[0] <= '5' &&
+           std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// "200", "200,202", "200-204" and lists of them.
+bool is_status_list(std::string_view text) {
+    while (true) {
+        const std::size_t comma = text.find(',');
+        const std::string_view item = text.substr(0, comma);
+        const std::size_t dash = item.find('-');
+        const bool is_range = dash != std::string_view::npos;
+        if (!is_status(item.substr(0, dash)) || (is_range && !is_status(item.substr(dash + 1)))) {
+            return false;
+        }
+        if (is_range && item.substr(0, dash) > item.substr(dash + 1)) {
+            return false;
+        }
+        if (comma == std::string_view::npos) {
+            return true;
+        }
+        text.remove_prefix(comma + 1);
+    }
+}
+
+// How an endpoint of its own is probed.
+std::optional<Refusal> check_monitor(const Json::Object& object, const std::string& where) {
+    const auto malformed = [&where](const char* name, const char* allowed) {
+        const std::string field = where + "." + name;
+        return Refusal{400, "malformed_lbep", field, field + " is malformed", allowed};
+    };
+    const std::string address = text_in(object, "monitorAddress");
+    if (!address.empty() && !canonical_ip(address)) {
+        return malformed("monitorAddress", "a numeric address");
+    }
+    const std::string codes = text_in(object, "expectedCodes");
+    if (!codes.empty() && !is_status_list(codes)) {
+        return malformed("expectedCodes", "200, 200,202 or 200-204");
+    }
+    const std::string path = text_in(object, "urlPath");
+    if (!path.empty() && (path.front() != '/' || path.find_first_of(" #\"<>\\") != path.npos)) {
+        return malformed("urlPath", "a URL path that starts with /");
+    }
+    if (text_in(object, "domainName").find_first_of(" /?#@\"") != std::string::npos) {
+        return malformed("domainName", "a host name");
+    }
+    return std::nullopt;
+}
+
 std::optional<Refusal> take_one(Json& json, const std::string& where, Entry& out,
                                 std::vector<Warning>& warnings) {
     Json::Object* object = json.object();
@@ -42,6 +96,9 @@ std::optional<Refusal> take_one(Json& json, const std::string& where, Entry& out
         return Refusal{400, "malformed_lbep", where + ".endpointIP",
                        where + ".endpointIP must be a numeric IPv4 or IPv6 unicast address",
                        "a numeric address"};
+    }
+    if (auto refusal = check_monitor(*object, where)) {
+        return refusal;
     }
     warn_about_stored(endpoint_fields(), *object, where + ".", warnings);
     out.spec.ip = *ip;

@@ -1,36 +1,112 @@
 // kv*: what the fields say about each other.
+#include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "core/rules/parse_parts.hpp"
 
 namespace sluice::rules {
 namespace {
 
-std::optional<Refusal> check_mode(const Effective& in) {
-    switch (in.u32("kvExactMode")) {
-        case 1:
-            return Refusal{400, "kv_exact_mode_needs_pd", "kvExactMode",
-                           "kvExactMode 1 is for prefill/decode pools and requires pd_disagg_mode; "
-                           "a single pool uses 3",
-                           "0 or 3"};
-        case 2:
-            return Refusal{400, "kv_exact_mode_reserved", "kvExactMode",
-                           "kvExactMode 2 is reserved", "0 or 3"};
-        default:
-            return std::nullopt;
+std::optional<Refusal> check_mode(const Effective& in, const Draft& draft) {
+    const std::uint32_t mode = in.u32("kvExactMode");
+    const bool is_pd = in.boolean("pd_disagg_mode");
+    if (mode == 2) {
+        return Refusal{400, "kv_exact_mode_reserved", "kvExactMode",
+                       "kvExactMode is 2, which is reserved", is_pd ? "0 or 1" : "0 or 3"};
     }
+    if (mode == 1 && !is_pd) {
+        return Refusal{400, "kv_exact_mode_needs_pd", "kvExactMode",
+                       "kvExactMode 1 is for prefill/decode pools and requires pd_disagg_mode; "
+                       "a single pool uses 3",
+                       "0 or 3"};
+    }
+    if (mode == 3 && is_pd) {
+        return Refusal{400, "kv_exact_mode_single_role", "kvExactMode",
+                       "kvExactMode 3 is for a single pool and incompatible with pd_disagg_mode; "
+                       "a prefill/decode pool uses 1",
+                       "0 or 1"};
+    }
+    const bool has_role =
+        std::any_of(draft.rule.endpoints.begin(), draft.rule.endpoints.end(),
+                    [](const EndpointSpec& endpoint) { return endpoint.role != 0; });
+    if (mode == 3 && has_role) {
+        return Refusal{400, "kv_exact_mode_single_role", "kvExactMode",
+                       "kvExactMode 3 is for a single pool, whose endpoints have no ep_role",
+                       "0, or endpoints without ep_role"};
+    }
+    for (const char* name : {"kvModelProfile", "kvExactApiMode"}) {
+        if (mode == 0 && !in.text(name).empty()) {
+            return Refusal{400, "kv_exact_mode_required", name,
+                           std::string(name) + " requires kvExactMode 1 or 3", "absent"};
+        }
+    }
+    return std::nullopt;
 }
 
-// The engine plugin's own check says the rest; these pairs can never agree.
-std::optional<Refusal> check_hash(const Effective& in, const Rule& rule) {
+// The hash algorithms an engine has; the first is the one it uses where none is said. An engine
+// that is not here is its plugin's to check.
+struct Hashes {
+    std::string_view engine;
+    std::string_view algos;
+};
+constexpr std::array<Hashes, 4> kHashes = {{
+    {"vllm", "sha256, sha256_cbor, xxhash, xxhash_cbor"},
+    {"sglang", "sha256_sglang"},
+    {"trtllm", "blockhash_trtllm"},
+    {"llamacpp", ""},
+}};
+
+bool is_listed(std::string_view list, std::string_view word) {
+    while (!list.empty()) {
+        const std::size_t comma = list.find(", ");
+        if (list.substr(0, comma) == word) {
+            return true;
+        }
+        list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 2);
+    }
+    return false;
+}
+
+std::optional<Refusal> check_hash(const Effective& in) {
     const std::string algo = in.text("kvHashAlgo");
-    const bool is_foreign = algo == "sha256_sglang" || algo == "blockhash_trtllm";
-    if (rule.engine == "vllm" && is_foreign) {
-        return Refusal{400, "kv_hash_algo_incompatible", "kvHashAlgo",
-                       "kvHashAlgo " + algo +
-                           " is incompatible with kvEngineType vllm; leave the field out to "
-                           "declare nothing",
-                       "absent, sha256, sha256_cbor, xxhash or xxhash_cbor"};
+    const std::string engine = engine_named(in);
+    for (const Hashes& known : kHashes) {
+        if (!algo.empty() && known.engine == engine && !is_listed(known.algos, algo)) {
+            return Refusal{
+                400, "kv_hash_algo_incompatible", "kvHashAlgo",
+                "kv-hash-algo " + algo + " is incompatible with kv-engine-type " + engine +
+                    "; leave the field out to declare nothing",
+                "absent" + std::string(known.algos.empty() ? "" : ", ") + std::string(known.algos)};
+        }
+    }
+    return std::nullopt;
+}
+
+// What an engine's events have no use for.
+std::optional<Refusal> check_engine(const Effective& in) {
+    const std::string engine = engine_named(in);
+    if (engine == "trtllm") {
+        if (const std::uint32_t port = in.u32("kvZmqPort"); port != 5557) {
+            return Refusal{400, "kv_zmq_port_unused", "kvZmqPort",
+                           "kvZmqPort is " + std::to_string(port) +
+                               ", which is meaningless for trtllm: events ride the endpoint's "
+                               "serving port",
+                           "absent, 0 or 5557"};
+        }
+        if (const std::uint32_t ranks = in.u32("kvDpRankCount"); ranks > 1) {
+            return Refusal{400, "kv_dp_ranks_unused", "kvDpRankCount",
+                           "kvDpRankCount is " + std::to_string(ranks) +
+                               ", which is meaningless for trtllm: ranks are not visible to "
+                               "clients",
+                           "absent or 1"};
+        }
+    }
+    const bool is_plain = in.u32("kvExactMode") == 0 && !in.boolean("pd_disagg_mode");
+    if (engine == "llamacpp" && !is_plain) {
+        return Refusal{400, "engine_plain_only", "kvEngineType",
+                       "llamacpp serves plain rules only, without KV-exact routing and P/D",
+                       "another engine, or kvExactMode 0 without pd_disagg_mode"};
     }
     return std::nullopt;
 }
@@ -90,10 +166,13 @@ void warn_when_off(const Effective& in, Draft& out) {
 
 std::optional<Refusal> take_kv(Effective& in, const Defaults& defaults, Draft& out) {
     KvSpec& kv = out.rule.kv;
-    if (auto refusal = check_mode(in)) {
+    if (auto refusal = check_mode(in, out)) {
         return refusal;
     }
-    if (auto refusal = check_hash(in, out.rule)) {
+    if (auto refusal = check_engine(in)) {
+        return refusal;
+    }
+    if (auto refusal = check_hash(in)) {
         return refusal;
     }
     if (auto refusal = take_ports(in, defaults, out)) {
@@ -118,6 +197,10 @@ std::optional<Refusal> take_kv(Effective& in, const Defaults& defaults, Draft& o
     kv.cold_seed_min_blocks = in.u32("kvColdSeedMinBlocks");
     kv.max_blocks = in.u64("kvMaxBlocks");
     warn_when_off(in, out);
+    if (kv.cold_seed_every == 0 && in.was_given("kvColdSeedMinBlocks")) {
+        out.warnings.push_back({"no_effect", "kvColdSeedMinBlocks",
+                                "kept, but without effect while kvColdSeedEvery is 0"});
+    }
     return std::nullopt;
 }
 

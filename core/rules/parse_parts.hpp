@@ -19,8 +19,15 @@ struct Draft {
 std::optional<Refusal> take_key(const Effective& in, Draft& out);
 std::optional<Refusal> take_probe(Effective& in, Draft& out);
 std::optional<Refusal> take_limits(Effective& in, Draft& out);
+// Prefill/decode: roles and what needs them.
+std::optional<Refusal> check_pool(const Effective& in, const Draft& out);
+// Admission, keys, sessions, breaker, and the addresses of events.
+std::optional<Refusal> check_guard(Effective& in);
+// After check_supported(): which plugins serve the rule.
 std::optional<Refusal> take_plugins(Effective& in, const Loaded& loaded, Draft& out);
 std::optional<Refusal> take_kv(Effective& in, const Defaults& defaults, Draft& out);
+// The engine the body names, or the default one.
+std::string engine_named(const Effective& in);
 // Checks every endpoint, drops read-only members, sorts `endpoints` by identity and fills
 // rule.endpoints in that order.
 std::optional<Refusal> take_endpoints(Json::Array& endpoints, Draft& out);

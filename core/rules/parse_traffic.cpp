@@ -91,7 +91,7 @@ std::optional<Refusal> take_engine(Effective& in, const Loaded& loaded, Rule& ru
                        {}};
     }
     const bool is_asked = !named.empty() || in.was_given("kvEngineType") || in.u32("kvExactMode");
-    rule.engine = named.empty() ? type : named;
+    rule.engine = engine_named(in);
     rule.is_engine_given = in.was_given("kvEngineType") || in.was_given("engine");
     if (is_asked && !holds(loaded.engines, rule.engine)) {
         return Refusal{400, "engine_unknown", named.empty() ? "kvEngineType" : "engine",
@@ -108,6 +108,11 @@ bool is_url_path(std::string_view text) {
 
 }  // namespace
 
+std::string engine_named(const Effective& in) {
+    const std::string named = in.text("engine");
+    return named.empty() ? in.text("kvEngineType") : named;
+}
+
 std::optional<Refusal> take_probe(Effective& in, Draft& out) {
     ProbeSpec& probe = out.rule.probe;
     const std::string type = in.text("probetype");
@@ -115,17 +120,18 @@ std::optional<Refusal> take_probe(Effective& in, Draft& out) {
     probe.port = in.u16("probeport");
     if (type.empty() && probe.port != 0) {
         return Refusal{400, "malformed_service_pport", "probeport", "probeport without probetype",
-                       "tcp or http as probetype"};
+                       "a probetype with ports"};
     }
-    if (type == "none" && probe.port != 0) {
+    const bool has_port = !type.empty() && type != "none" && type != "ping";
+    if (!type.empty() && !has_port && probe.port != 0) {
         return Refusal{400, "malformed_service_pport", "probeport",
-                       "probetype none takes no probeport", "absent or 0"};
+                       "probetype " + type + " takes no probeport", "absent or 0"};
     }
-    if ((type == "tcp" || type == "http") && probe.port == 0) {
+    if (has_port && probe.port == 0) {
         return Refusal{400, "malformed_service_pport", "probeport",
                        "probetype " + type + " needs a probeport", "1..65535"};
     }
-    if (!path.empty() && type != "http") {
+    if (!path.empty() && type != "http" && type != "https") {
         return Refusal{400, "probereq_unused", "probereq",
                        "probereq is the path of an http probe; probetype is " +
                            (type.empty() ? "absent" : type),

@@ -7,6 +7,7 @@
 #include "core/base/metrics.hpp"
 #include "core/base/random.hpp"
 #include "core/rules/auth_file.hpp"
+#include "core/rules/edit.hpp"
 #include "core/rules/json_value.hpp"
 #include "state/state.hpp"
 
@@ -45,35 +46,12 @@ Refusal store_refusal(const Error& error) {
     }
 }
 
-Refusal immutable(std::string field, const std::string& message) {
-    return {409, "immutable", std::move(field),
-            message + "; delete the rule and create it anew to change it",
-            "the value the rule has"};
-}
-
-// Both texts are ours.
-void set_argument(std::string& body, const char* name, std::optional<Json> value) {
-    auto document = Json::parse(body);
-    Json::Object& service = *document->object()->at("serviceArguments").object();
-    if (value) {
-        service.insert_or_assign(name, std::move(*value));
-    } else {
-        service.erase(name);
-    }
-    body = document->dump();
-}
-
-void set_effective(std::string& effective, const char* name, Json value) {
-    auto values = Json::parse(effective);
-    values->object()->insert_or_assign(name, std::move(value));
-    effective = values->dump();
-}
-
 }  // namespace
 
 // A change that is valid, before it is stored.
 struct RuleBook::Plan {
     std::vector<RulePtr> rules;  // of the next table
+    const char* action = "";     // of `changed`, for the audit row
     RulePtr changed;             // empty for a deletion
     RulePtr previous;            // of `changed`; empty for a new rule
     std::vector<RulePtr> removed;
@@ -90,23 +68,40 @@ Outcome RuleBook::put(std::string_view json, const Actor& actor) {
     if (parsed.refusal) {
         return refused(std::move(*parsed.refusal));
     }
-    Plan plan;
-    plan.rules = table()->rules();
-    plan.warnings = std::move(parsed.warnings);
+    const RulePtr previous = find(parsed.rule.key);
+    if (parsed.oper != 0) {
+        return change_endpoints(parsed, previous, actor);
+    }
+    if (auto refusal = carry_over(parsed.rule, previous.get(), parsed.warnings)) {
+        return refused(std::move(*refusal));
+    }
+    return replace(std::move(parsed), previous,
+                   previous == nullptr ? "rule.create" : "rule.replace", actor);
+}
+
+RulePtr RuleBook::find(const RuleKey& key) const {
+    const auto current = table();
+    const auto at = current->by_key(key);
+    return at ? current->rules()[*at] : nullptr;
+}
+
+Outcome RuleBook::replace(Parsed parsed, const RulePtr& previous, const char* action,
+                          const Actor& actor) {
     Rule& rule = parsed.rule;
-    const auto at = table()->by_key(rule.key);
-    plan.previous = at ? plan.rules[*at] : nullptr;
-    if (auto refusal = carry_over(rule, plan.previous.get(), plan.warnings)) {
+    if (rule.json.size() > Json::kMaxBytes) {
+        return refused({413, "body_too_large", "", "the rule would be longer than allowed",
+                        "at most " + std::to_string(Json::kMaxBytes) + " bytes"});
+    }
+    if (auto refusal =
+            previous == nullptr ? identify_new(rule) : identify_successor(rule, *previous)) {
         return refused(std::move(*refusal));
     }
-    if (at) {
-        if (auto refusal = identify_successor(rule, *plan.previous)) {
-            return refused(std::move(*refusal));
-        }
-        plan.rules.erase(plan.rules.begin() + static_cast<std::ptrdiff_t>(*at));
-    } else if (auto refusal = identify_new(rule)) {
-        return refused(std::move(*refusal));
-    }
+    Plan plan;
+    plan.action = action;
+    plan.previous = previous;
+    plan.warnings = std::move(parsed.warnings);
+    plan.rules = table()->rules();
+    std::erase(plan.rules, previous);
     for (const Dormant& sleeper : dormant()) {
         if (sleeper.key == rule.key) {
             plan.removed_dormant.push_back(sleeper);
@@ -121,30 +116,6 @@ Outcome RuleBook::put(std::string_view json, const Actor& actor) {
     return commit(std::move(plan), actor);
 }
 
-std::optional<Refusal> RuleBook::carry_over(Rule& rule, const Rule* previous,
-                                            std::vector<Warning>& warnings) {
-    const bool is_up = previous == nullptr || previous->is_admin_up;
-    if (rule.is_admin_up != is_up) {
-        if (!rule.is_admin_up) {
-            warnings.push_back({"admin_state_kept", "adminStateUp",
-                                "a POST does not switch a rule off or on; PATCH does"});
-        }
-        rule.is_admin_up = is_up;
-        set_argument(rule.json, "adminStateUp", is_up ? std::nullopt : std::optional<Json>(false));
-        set_effective(rule.effective, "adminStateUp", is_up);
-    }
-    if (rule.auth_file == kHidden) {
-        if (previous == nullptr || previous->auth_file.empty()) {
-            return Refusal{400, "auth_file_hidden", "backend_auth_file",
-                           "*** stands for a path that is not shown, and the rule has none",
-                           "a path that starts with /, or absent"};
-        }
-        rule.auth_file = previous->auth_file;
-        set_argument(rule.json, "backend_auth_file", Json(rule.auth_file));
-    }
-    return rule.auth_file.empty() ? std::nullopt : check_auth_file(rule.auth_file);
-}
-
 std::optional<Refusal> RuleBook::identify_successor(Rule& rule, const Rule& previous) {
     if (!rule.id.empty() && rule.id != previous.id) {
         return immutable("id", "the rule of this key has another id");
@@ -152,8 +123,8 @@ std::optional<Refusal> RuleBook::identify_successor(Rule& rule, const Rule& prev
     if (rule.json == previous.json) {
         return Refusal{409, "lbrule_exists", "", "lbrule-exist error: this very rule exists", {}};
     }
-    if (rule.engine != previous.engine) {
-        return immutable("kvEngineType", "lbrule-exist error: cant modify the engine");
+    if (auto field = changed_immutable(rule, previous)) {
+        return immutable(*field, "lbrule-exist error: cant modify " + *field + " of a live rule");
     }
     rule.id = previous.id;
     rule.number = previous.number;
@@ -227,7 +198,7 @@ Outcome RuleBook::commit(Plan plan, const Actor& actor) {
         }
         change.upserts.push_back(row_of(rule, next_idx));
         change.counters = {std::max(next_rule_number_, rule.number + 1), next_id};
-        audit(plan.previous == nullptr ? "rule.create" : "rule.replace", rule.id,
+        audit(plan.action, rule.id,
               plan.previous == nullptr ? "" : without_secrets(plan.previous->json),
               without_secrets(rule.json));
     }

@@ -86,8 +86,11 @@ public:
     std::shared_ptr<const Table> table() const { return table_.get(); }
 
     // POST /config/loadbalancer: creates, or replaces the rule of the same key. An identical body
-    // is 409.
+    // is 409. With oper 1 or 2 the body's endpoints are added to the rule or taken out of it, and
+    // whatever else it names must be as the rule has it.
     Outcome put(std::string_view json, const Actor& actor);
+    // PATCH: a merge patch over the stored body. One that changes nothing is ok and does nothing.
+    Outcome patch(const RuleKey& key, std::string_view json, const Actor& actor);
     Outcome remove(const RuleKey& key, const Actor& actor);
     // Every rule of that name; 404 when there is none.
     Outcome remove_named(std::string_view name, const Actor& actor);
@@ -107,10 +110,12 @@ private:
     Outcome commit(Plan plan, const Actor& actor);
     Outcome remove_where(const std::function<bool(const RuleKey&, const std::string& name)>& is_one,
                          Refusal when_none, const Actor& actor);
-    // What a POST cannot say and the rule of its key has: whether it is switched on, and the path
-    // of a key file that was sent back as it is shown.
-    static std::optional<Refusal> carry_over(Rule& rule, const Rule* previous,
-                                             std::vector<Warning>& warnings);
+    // In force; null when there is none.
+    RulePtr find(const RuleKey& key) const;
+    // Identifies, prepares, stores and swaps. `previous` is null for a new rule.
+    Outcome replace(Parsed parsed, const RulePtr& previous, const char* action, const Actor& actor);
+    // oper 1 and 2.
+    Outcome change_endpoints(const Parsed& asked, const RulePtr& previous, const Actor& actor);
     std::optional<Refusal> identify_new(Rule& rule);
     std::optional<Refusal> identify_successor(Rule& rule, const Rule& previous);
     void number_endpoints(Rule& rule, const Rule* previous);

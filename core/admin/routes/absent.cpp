@@ -5,15 +5,12 @@ namespace sluice::admin {
 namespace {
 
 constexpr std::string_view kYet = "not supported yet";
-constexpr std::string_view kRanges = "port ranges are not supported";
 constexpr std::string_view kKernel = "a feature of a kernel data plane; there is none here";
 constexpr std::string_view kFilters = "content filters are not part of this gateway";
 constexpr std::string_view kLegacy = "replaced by the metrics at /netlox/v1/metrics";
 constexpr std::string_view kUsers = "access is by tokens of the token file; there are no users";
 
 constexpr Absent kAbsent[] = {
-    {"PATCH", "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}",
-     "changes by merge patch are not supported yet; POST replaces a rule in place"},
     {"GET",
      "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}/status",
      kYet},
@@ -28,14 +25,6 @@ constexpr Absent kAbsent[] = {
      "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}/"
      "sockmapreset",
      kKernel},
-    {"DELETE",
-     "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/portmax/{portmax}/"
-     "protocol/{proto}",
-     kRanges},
-    {"DELETE",
-     "/netlox/v1/config/loadbalancer/hosturl/{hosturl}/externalipaddress/{ip}/port/{port}/"
-     "portmax/{portmax}/protocol/{proto}",
-     kRanges},
     {"GET", "/netlox/v1/config/endpoint/all", kYet},
     {"POST", "/netlox/v1/config/endpoint", kYet},
     {"POST", "/netlox/v1/config/endpointhoststate", kYet},

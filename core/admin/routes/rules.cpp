@@ -1,4 +1,7 @@
 // /config/loadbalancer
+#include <algorithm>
+#include <cctype>
+
 #include "core/admin/lookup.hpp"
 #include "core/admin/read_back.hpp"
 #include "core/base/log.hpp"
@@ -45,8 +48,7 @@ std::string project_of(const std::string& body) {
     return has_one ? *project->second.text() : std::string();
 }
 
-Response post_rule(Context& context, Request& request) {
-    const rules::Outcome outcome = context.book.put(request.body, actor_of(request));
+Response stored(const rules::Outcome& outcome, const Request& request) {
     if (outcome.refusal) {
         return refusal_response(*outcome.refusal);
     }
@@ -62,6 +64,10 @@ Response post_rule(Context& context, Request& request) {
                                       {"number", rule.number},
                                       {"generation", rule.generation},
                                       {"warnings", warnings_json(outcome.warnings)}});
+}
+
+Response post_rule(Context& context, Request& request) {
+    return stored(context.book.put(request.body, actor_of(request)), request);
 }
 
 Response get_all(Context& context, Request& request) {
@@ -105,6 +111,28 @@ Response get_by_key(Context& context, Request& request) {
     return json_response(Json::Object{{"lbAttr", std::move(found)}});
 }
 
+bool is_merge_patch(std::string_view content_type) {
+    std::string type(content_type.substr(0, content_type.find(';')));
+    while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) {
+        type.pop_back();
+    }
+    std::transform(type.begin(), type.end(), type.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return type.empty() || type == "application/merge-patch+json" || type == "application/json";
+}
+
+Response patch_by_key(Context& context, Request& request) {
+    if (!is_merge_patch(request.content_type)) {
+        return refusal_response({415, "media_type", "", "a patch must be a merge patch in JSON",
+                                 "application/merge-patch+json or application/json"});
+    }
+    rules::RuleKey key;
+    if (auto refusal = key_of(request, key)) {
+        return refusal_response(*refusal);
+    }
+    return stored(context.book.patch(key, request.body, actor_of(request)), request);
+}
+
 Response deleted(const rules::Outcome& outcome, const Request& request) {
     if (outcome.refusal) {
         return refusal_response(*outcome.refusal);
@@ -118,6 +146,22 @@ Response delete_by_key(Context& context, Request& request) {
     rules::RuleKey key;
     if (auto refusal = key_of(request, key)) {
         return refusal_response(*refusal);
+    }
+    return deleted(context.book.remove(key, actor_of(request)), request);
+}
+
+// There are ranges of one port only: any other end is no rule's.
+Response delete_by_range(Context& context, Request& request) {
+    rules::RuleKey key;
+    if (auto refusal = key_of(request, key)) {
+        return refusal_response(*refusal);
+    }
+    const auto last = number_of<std::uint16_t>(request.param("portmax"));
+    if (!last) {
+        return refusal_response({400, "malformed_key", "portmax", "malformed portmax", "0..65535"});
+    }
+    if (*last != 0 && *last != key.port) {
+        return no_rule();
     }
     return deleted(context.book.remove(key, actor_of(request)), request);
 }
@@ -141,7 +185,7 @@ const Route kRoutes[] = {
      .summary = "Creates a rule, or replaces the one of the same key in place.",
      .body = "Rule",
      .reply = "RuleStored",
-     .may = "409 422 503 507"},
+     .may = "404 409 422 503 507"},
     {.method = "GET",
      .pattern = "/netlox/v1/config/loadbalancer/all",
      .handler = get_all,
@@ -172,6 +216,15 @@ const Route kRoutes[] = {
      .query = key_params(),
      .reply = "RuleList",
      .may = "404"},
+    {.method = "PATCH",
+     .pattern =
+         "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}",
+     .handler = patch_by_key,
+     .summary = "Changes the rule of exactly this key by a merge patch; null takes a field out.",
+     .query = key_params(),
+     .body = "RulePatch",
+     .reply = "RuleStored",
+     .may = "404 409 415 422 503 507"},
     {.method = "DELETE",
      .pattern =
          "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}",
@@ -184,6 +237,20 @@ const Route kRoutes[] = {
                 "/externalipaddress/{ip}/port/{port}/protocol/{proto}",
      .handler = delete_by_key,
      .summary = "Deletes the rule of exactly this key; the host `any` is none.",
+     .query = key_params(),
+     .may = "404 503 507"},
+    {.method = "DELETE",
+     .pattern = "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}"
+                "/portmax/{portmax}/protocol/{proto}",
+     .handler = delete_by_range,
+     .summary = "The same for a range of ports, which is one port here.",
+     .query = key_params(),
+     .may = "404 503 507"},
+    {.method = "DELETE",
+     .pattern = "/netlox/v1/config/loadbalancer/hosturl/{hosturl}/externalipaddress/{ip}"
+                "/port/{port}/portmax/{portmax}/protocol/{proto}",
+     .handler = delete_by_range,
+     .summary = "The same with a host.",
      .query = key_params(),
      .may = "404 503 507"},
 };

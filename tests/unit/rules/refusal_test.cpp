@@ -21,6 +21,15 @@ struct Row {
     std::string allowed = "*";  // "*": not looked at
 };
 
+// Prefill and decode with both roles.
+std::string pd_body(test::Members service) {
+    service.emplace_back("pd_disagg_mode", "true");
+    return body(
+        service, {},
+        {{"endpoints",
+          R"([{"endpointIP":"10.0.0.1","targetPort":1,"weight":1,"ep_role":1},{"endpointIP":"10.0.0.2","targetPort":1,"weight":1,"ep_role":2}])"}});
+}
+
 std::vector<Row> syntax_rows() {
     return {
         {"empty", "", 400, "malformed_json", ""},
@@ -111,7 +120,21 @@ std::vector<Row> service_rows() {
          "auth_file_unusable", "backend_auth_file"},
         {"a key file that was never given", body({{"backend_auth_file", R"("***")"}}), 400,
          "auth_file_hidden", "backend_auth_file"},
-        {"attach", body({{"oper", "1"}}), 400, "not_supported_yet", "oper"},
+        {"attach to nothing", body({{"oper", "1"}, {"port", "9"}}), 404, "no_rule", ""},
+        {"detach from nothing", body({{"oper", "2"}, {"port", "9"}}), 404, "no_rule", ""},
+        {"an unknown oper", body({{"oper", "3"}}), 422, "out_of_range", "oper", "0..2"},
+        {"attach what is there", body({{"oper", "1"}}), 409, "lbrule_exists", ""},
+        {"attach and change", body({{"oper", "1"}, {"sel", "4"}}), 400, "oper_conflict", "sel"},
+        {"attach and change sources",
+         body({{"oper", "1"}}, {}, {{"allowedSources", R"([{"prefix":"10.0.0.0/8"}])"}}), 400,
+         "oper_conflict", "allowedSources"},
+        {"attach by another id", body({{"oper", "1"}, {"id", R"("x")"}}), 409, "immutable", "id"},
+        {"detach the last one", body({{"oper", "2"}}), 400, "endpoints_range", "endpoints"},
+        {"detach a stranger", body({{"oper", "2"}}, {{"targetPort", "9"}}), 404, "endpoint_unknown",
+         "endpoints"},
+        {"a range that ends before it starts", body({{"portMax", "8079"}}), 400, "serv_port_range",
+         "portMax", "0 or 8080"},
+        {"another egress", body({{"egress", "true"}}), 409, "immutable", "egress"},
         {"sel 1", body({{"sel", "1"}}), 400, "not_supported_yet", "sel", "0, 2, 4"},
         {"sel 8", body({{"sel", "8"}}), 400, "not_supported_yet", "sel"},
         {"sel 11", body({{"sel", "11"}}), 422, "out_of_range", "sel", "0..10"},
@@ -130,8 +153,12 @@ std::vector<Row> service_rows() {
          "timeouts.total_ms"},
         {"retry above ten", body({{"retry", R"({"connect":11})"}}), 422, "out_of_range",
          "retry.connect", "0..10"},
-        {"another breaker", body({{"breaker", R"({"failures":6})"}}), 400, "not_supported_yet",
-         "breaker.failures", "5"},
+        {"breaker numbers without a breaker", body({{"breaker", R"({"failures":5})"}}), 400,
+         "breaker_needs_cb_enable", "breaker"},
+        {"a breaker", body({{"cb_enable", "true"}, {"breaker", R"({"failures":6})"}}), 400,
+         "not_supported_yet", "breaker.failures", "5"},
+        {"an unknown breaker number", body({{"breaker", R"({"opens":6})"}}), 400, "unknown_field",
+         "breaker.opens"},
         {"small bodies only", body({{"max_body_bytes", "1023"}}), 422, "out_of_range",
          "max_body_bytes", "1024..4294967296"},
         {"an alias to nothing", body({{"model_aliases", R"({"a":""})"}}), 400, "malformed_text",
@@ -151,9 +178,44 @@ std::vector<Row> service_rows() {
          "api_key_auth", "omitted"},
         {"a session header", body({{"session_header_name", R"("X-S")"}}), 400, "not_supported_yet",
          "session_header_name"},
-        {"admission", body({{"fc_mode", R"("enforce")"}}), 400, "not_supported_yet", "fc_mode"},
+        {"keys by token without a profile", body({{"api_key_auth", R"("jwt")"}}), 400,
+         "jwt_profile_required", "jwt_auth_profile"},
+        {"keys or tokens without a profile", body({{"api_key_auth", R"("apikey-or-jwt")"}}), 400,
+         "jwt_profile_required", "jwt_auth_profile"},
+        {"a profile nobody uses", body({{"jwt_auth_profile", R"("p")"}}), 400, "jwt_profile_unused",
+         "jwt_auth_profile"},
+        {"keys by token", body({{"api_key_auth", R"("jwt")"}, {"jwt_auth_profile", R"("p")"}}), 400,
+         "not_supported_yet", "api_key_auth", "omitted"},
+        {"unknown keys", body({{"api_key_auth", R"("basic")"}}), 422, "unknown_value",
+         "api_key_auth"},
+        {"a session in no header", body({{"session_header_name", R"("X S")"}}), 400,
+         "malformed_session_header", "session_header_name"},
+        {"a session in no cookie", body({{"session_header_name", R"("cookie:")"}}), 400,
+         "malformed_session_header", "session_header_name"},
+        {"admission", body({{"fc_mode", R"("enforce")"}}), 400, "not_supported_yet", "fc_mode",
+         "off or inherit"},
+        {"unknown admission", body({{"fc_mode", R"("on")"}}), 422, "unknown_value", "fc_mode"},
+        {"admission null", body({{"fc_max_outstanding", "null"}}), 422, "wrong_type",
+         "fc_max_outstanding"},
+        {"a queue without waiting",
+         body({{"fc_max_queue_depth", "4"}, {"fc_max_queue_wait_ms", "0"}}), 400,
+         "fc_queue_wait_required", "fc_max_queue_wait_ms"},
+        {"a queue", body({{"fc_max_queue_depth", "4"}}), 400, "not_supported_yet",
+         "fc_max_queue_depth", "0"},
+        {"a queue too long", body({{"fc_max_queue_depth", "65537"}}), 422, "out_of_range",
+         "fc_max_queue_depth"},
+        {"a key in TLS", body({{"mtls_backend", R"({"client_key_data":"c2VjcmV0"})"}}), 400,
+         "not_supported_yet", "mtls_backend.client_key_data"},
+        {"unknown in TLS", body({{"mtls_frontend", R"({"ca":"x"})"}}), 400, "unknown_field",
+         "mtls_frontend.ca"},
+        {"selector 9", body({{"sel", "9"}}), 400, "not_supported_yet", "sel"},
+        {"the semantics come before what is not built",
+         body({{"cb_enable", "true"}, {"kvExactMode", "2"}}), 400, "kv_exact_mode_reserved",
+         "kvExactMode"},
+        {"the schema comes before the semantics", body({{"kvExactMode", "2"}, {"sel", "11"}}), 422,
+         "out_of_range", "sel"},
         {"front TLS", body({{"mtls_frontend", R"({"client_cert_mode":"required"})"}}), 400,
-         "not_supported_yet", "mtls_frontend"},
+         "not_supported_yet", "mtls_frontend.client_cert_mode"},
     };
 }
 
@@ -182,7 +244,67 @@ std::vector<Row> probe_and_kv_rows() {
          "kvExactMode", "0 or 3"},
         {"kv mode 2", body({{"kvExactMode", "2"}}), 400, "kv_exact_mode_reserved", "kvExactMode"},
         {"kv mode 4", body({{"kvExactMode", "4"}}), 422, "out_of_range", "kvExactMode"},
-        {"P/D", body({{"pd_disagg_mode", "true"}}), 400, "not_supported_yet", "pd_disagg_mode"},
+        {"kv mode 2 of trtllm", body({{"kvExactMode", "2"}, {"kvEngineType", R"("trtllm")"}}), 400,
+         "kv_exact_mode_reserved", "kvExactMode", "0 or 3"},
+        {"kv mode 3 and P/D", pd_body({{"kvExactMode", "3"}}), 400, "kv_exact_mode_single_role",
+         "kvExactMode", "0 or 1"},
+        {"kv mode 3 and a role", body({{"kvExactMode", "3"}}, {{"ep_role", "1"}}), 400,
+         "kv_exact_mode_single_role", "kvExactMode"},
+        {"P/D without roles", body({{"pd_disagg_mode", "true"}}), 400, "pd_roles_required",
+         "endpoints"},
+        {"P/D without decode", body({{"pd_disagg_mode", "true"}}, {{"ep_role", "1"}}), 400,
+         "pd_roles_required", "endpoints"},
+        {"P/D", pd_body({}), 400, "not_supported_yet", "pd_disagg_mode", "false"},
+        {"P/D with kv mode 1", pd_body({{"kvExactMode", "1"}}), 400, "not_supported_yet",
+         "pd_disagg_mode"},
+        {"cache-aware without P/D", body({{"pd_cache_aware_mode", "true"}}), 400,
+         "pd_cache_aware_needs_pd", "pd_cache_aware_mode", "false"},
+        {"a bootstrap port without P/D",
+         body({{"pdBootstrapPort", "8998"}, {"kvEngineType", R"("sglang")"}}), 400,
+         "pd_bootstrap_port_unused", "pdBootstrapPort"},
+        {"a bootstrap port of vllm", pd_body({{"pdBootstrapPort", "8998"}}), 400,
+         "pd_bootstrap_port_unused", "pdBootstrapPort"},
+        {"a bootstrap port of sglang",
+         pd_body({{"pdBootstrapPort", "8998"}, {"kvEngineType", R"("sglang")"}}), 400,
+         "not_supported_yet", "kvEngineType"},
+        {"trtllm with an event port",
+         body({{"kvEngineType", R"("trtllm")"}, {"kvZmqPort", "5558"}}), 400, "kv_zmq_port_unused",
+         "kvZmqPort", "absent, 0 or 5557"},
+        {"trtllm with the default port",
+         body({{"kvEngineType", R"("trtllm")"}, {"kvZmqPort", "5557"}}), 400, "not_supported_yet",
+         "kvEngineType"},
+        {"trtllm with ranks", body({{"kvEngineType", R"("trtllm")"}, {"kvDpRankCount", "2"}}), 400,
+         "kv_dp_ranks_unused", "kvDpRankCount", "absent or 1"},
+        {"trtllm with a foreign hash",
+         body({{"kvEngineType", R"("trtllm")"}, {"kvHashAlgo", R"("sha256_cbor")"}}), 400,
+         "kv_hash_algo_incompatible", "kvHashAlgo", "absent, blockhash_trtllm"},
+        {"sglang with a foreign hash",
+         body({{"kvEngineType", R"("sglang")"}, {"kvHashAlgo", R"("xxhash")"}}), 400,
+         "kv_hash_algo_incompatible", "kvHashAlgo", "absent, sha256_sglang"},
+        {"llamacpp and KV-exact", body({{"kvEngineType", R"("llamacpp")"}, {"kvExactMode", "3"}}),
+         400, "engine_plain_only", "kvEngineType"},
+        {"a model profile without KV-exact", body({{"kvModelProfile", R"("p")"}}), 400,
+         "kv_exact_mode_required", "kvModelProfile"},
+        {"a model profile", body({{"kvModelProfile", R"("p")"}, {"kvExactMode", "3"}}), 400,
+         "not_supported_yet", "kvModelProfile"},
+        {"an API mode without KV-exact", body({{"kvExactApiMode", R"("chat")"}}), 400,
+         "kv_exact_mode_required", "kvExactApiMode"},
+        {"speculation", body({{"kvSpeculateMs", "0"}}), 400, "not_supported_yet", "kvSpeculateMs",
+         "2000"},
+        {"events to no address", body({{"kvRepublish", R"("127.0.0.1:1")"}}), 400,
+         "malformed_address", "kvRepublish"},
+        {"events to no port", body({{"kvRepublish", R"("tcp://h:0")"}}), 400, "malformed_address",
+         "kvRepublish"},
+        {"events from no URL", body({{"kvEventsFrom", R"("gw")"}}), 400, "malformed_address",
+         "kvEventsFrom"},
+        {"events from another gateway", body({{"kvEventsFrom", R"("http://gw:11111")"}}), 400,
+         "not_supported_yet", "kvEventsFrom"},
+        {"https probe without port", body({{"probetype", R"("https")"}}), 400,
+         "malformed_service_pport", "probeport"},
+        {"ping with a port", body({{"probetype", R"("ping")"}, {"probeport", "7"}}), 400,
+         "malformed_service_pport", "probeport"},
+        {"ping", body({{"probetype", R"("ping")"}}), 400, "not_supported_yet", "probetype"},
+        {"probe port too large", body({{"probeport", "65536"}}), 422, "out_of_range", "probeport"},
         {"block size 0", body({{"kvBlockSize", "0"}}), 422, "out_of_range", "kvBlockSize"},
         {"foreign hash", body({{"kvHashAlgo", R"("blockhash_trtllm")"}}), 400,
          "kv_hash_algo_incompatible", "kvHashAlgo"},
@@ -240,6 +362,22 @@ std::vector<Row> endpoint_rows() {
          "not_supported_yet", "endpoints[0].monitorAddress"},
         {"a probe method", body({}, {{"httpMethod", R"("HEAD")"}}), 400, "not_supported_yet",
          "endpoints[0].httpMethod"},
+        {"a probe address that is a name", body({}, {{"monitorAddress", R"("h")"}}), 400,
+         "malformed_lbep", "endpoints[0].monitorAddress"},
+        {"codes that are none", body({}, {{"expectedCodes", R"("2xx")"}}), 400, "malformed_lbep",
+         "endpoints[0].expectedCodes"},
+        {"codes backwards", body({}, {{"expectedCodes", R"("204-200")"}}), 400, "malformed_lbep",
+         "endpoints[0].expectedCodes"},
+        {"other codes", body({}, {{"expectedCodes", R"("200-204,301")"}}), 400, "not_supported_yet",
+         "endpoints[0].expectedCodes"},
+        {"a path without slash", body({}, {{"urlPath", R"("h")"}}), 400, "malformed_lbep",
+         "endpoints[0].urlPath"},
+        {"an unknown method", body({}, {{"httpMethod", R"("BREW")"}}), 422, "unknown_value",
+         "endpoints[0].httpMethod"},
+        {"an unknown version", body({}, {{"httpVersion", R"("2.0")"}}), 422, "unknown_value",
+         "endpoints[0].httpVersion"},
+        {"a domain with a slash", body({}, {{"domainName", R"("a/b")"}}), 400, "malformed_lbep",
+         "endpoints[0].domainName"},
         {"unknown", body({}, {{"rack", "1"}}), 400, "unknown_field", "endpoints[0].rack"},
         {"twice", body({}, {}, {{"endpoints", twice}}), 400, "endpoint_duplicate", "endpoints"},
         {"twice, spelled differently", body({}, {}, {{"endpoints", twice_v6}}), 400,
@@ -254,7 +392,7 @@ TEST_CASE("a refused body says why and changes nothing") {
     test::MemoryStore store;
     test::RecordingHooks hooks;
     RuleBook book(store, hooks);
-    REQUIRE_FALSE(book.put(body({{"name", R"("kept")"}}), {}).refusal.has_value());
+    REQUIRE_FALSE(book.put(body(), {}).refusal.has_value());
     const std::string stored = store.text();
     const auto table = book.table();
     hooks.log.clear();
@@ -269,6 +407,7 @@ TEST_CASE("a refused body says why and changes nothing") {
             CHECK(outcome.refusal->code == row.code);
             CHECK(outcome.refusal->field == row.field);
             CHECK_FALSE(outcome.refusal->message.empty());
+            CHECK(outcome.refusal->message.find("c2VjcmV0") == std::string::npos);
             if (row.allowed != "*") {
                 CHECK(outcome.refusal->allowed == row.allowed);
             }
@@ -278,8 +417,9 @@ TEST_CASE("a refused body says why and changes nothing") {
             ++rows;
         }
     }
-    CHECK(rows > 100);
+    CHECK(rows > 150);
     CHECK(store.commits == 1);
+    CHECK(store.trail.size() == 1);
 }
 
 TEST_SUITE_END();

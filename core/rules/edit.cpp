@@ -1,0 +1,98 @@
+#include "core/rules/edit.hpp"
+
+#include "core/rules/auth_file.hpp"
+#include "core/rules/field.hpp"
+
+namespace sluice::rules {
+namespace {
+
+// Of a text that parse_rule() made.
+Json::Object service_of(const Rule& rule) {
+    auto document = Json::parse(rule.json);
+    return document.ok() ? *document->object()->at("serviceArguments").object() : Json::Object{};
+}
+
+const Json* member(const Json::Object& object, std::string_view name) {
+    const auto it = object.find(name);
+    return it == object.end() ? nullptr : &it->second;
+}
+
+void set_argument(std::string& body, const char* name, std::optional<Json> value) {
+    auto document = Json::parse(body);
+    if (!document) {
+        return;  // never: parse_rule() made it
+    }
+    Json::Object& service = *document->object()->at("serviceArguments").object();
+    if (value) {
+        service.insert_or_assign(name, std::move(*value));
+    } else {
+        service.erase(name);
+    }
+    body = document->dump();
+}
+
+void set_effective(std::string& effective, const char* name, Json value) {
+    if (auto values = Json::parse(effective); values.ok()) {
+        values->object()->insert_or_assign(name, std::move(value));
+        effective = values->dump();
+    }
+}
+
+}  // namespace
+
+bool is_of_key(std::string_view name) {
+    for (const std::string_view part : {"externalIP", "port", "portMax", "protocol", "block",
+                                        "host", "path_prefix", "path_match_mode", "model_name"}) {
+        if (name == part) {
+            return true;
+        }
+    }
+    return false;
+}
+
+Refusal immutable(std::string field, const std::string& message) {
+    return {409, "immutable", std::move(field),
+            message + "; delete the rule and create it anew to change it",
+            "the value the rule has"};
+}
+
+std::optional<std::string> changed_immutable(const Rule& next, const Rule& previous) {
+    if (next.engine != previous.engine) {
+        return "kvEngineType";
+    }
+    const Json::Object now = service_of(next);
+    const Json::Object before = service_of(previous);
+    for (const Field& field : service_fields()) {
+        // Two ways to name one engine are one engine.
+        const bool is_engine = field.name == "engine" || field.name == "kvEngineType";
+        if (field.is_immutable && !is_engine && !is_of_key(field.name) &&
+            !is_same_value(field, member(now, field.name), member(before, field.name))) {
+            return std::string(field.name);
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<Refusal> carry_over(Rule& rule, const Rule* previous,
+                                  std::vector<Warning>& warnings) {
+    const bool is_up = previous == nullptr || previous->is_admin_up;
+    if (rule.is_admin_up != is_up) {
+        if (!rule.is_admin_up) {
+            warnings.push_back({"admin_state_kept", "adminStateUp",
+                                "a POST does not switch a rule off or on; PATCH does"});
+        }
+        rule.is_admin_up = is_up;
+        set_argument(rule.json, "adminStateUp", is_up ? std::nullopt : std::optional<Json>(false));
+        set_effective(rule.effective, "adminStateUp", is_up);
+    }
+    if (rule.auth_file == kHidden) {
+        if (previous == nullptr || previous->auth_file.empty()) {
+            return hidden_path_unknown();
+        }
+        rule.auth_file = previous->auth_file;
+        set_argument(rule.json, "backend_auth_file", Json(rule.auth_file));
+    }
+    return rule.auth_file.empty() ? std::nullopt : check_auth_file(rule.auth_file);
+}
+
+}  // namespace sluice::rules

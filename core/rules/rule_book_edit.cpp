@@ -1,0 +1,70 @@
+// Edits of a rule in force: merge patches, endpoints added and taken out.
+#include "core/rules/auth_file.hpp"
+#include "core/rules/edit.hpp"
+#include "core/rules/rule_book.hpp"
+
+namespace sluice::rules {
+namespace {
+
+Outcome refused(Refusal refusal) {
+    Outcome out;
+    out.refusal = std::move(refusal);
+    return out;
+}
+
+}  // namespace
+
+Outcome RuleBook::patch(const RuleKey& key, std::string_view json, const Actor& actor) {
+    const std::lock_guard change(change_mu_);
+    const RulePtr previous = find(key);
+    if (previous == nullptr) {
+        for (const Dormant& sleeper : dormant()) {
+            if (sleeper.key == key) {
+                return refused({409,
+                                "not_in_force",
+                                sleeper.why.field,
+                                "the rule is stored but not in force: " + sleeper.why.message +
+                                    "; replace or delete it",
+                                {}});
+            }
+        }
+        return refused({404, "no_rule", "", "no-rule error: no rule has this key", {}});
+    }
+    Edited edited = merged(*previous, json);
+    if (auto* refusal = std::get_if<Refusal>(&edited)) {
+        return refused(std::move(*refusal));
+    }
+    Parsed parsed = parse_document(std::move(std::get<Json>(edited)), defaults_, loaded());
+    if (parsed.refusal) {
+        return refused(std::move(*parsed.refusal));
+    }
+    const Rule& rule = parsed.rule;
+    if (rule.json == previous->json) {
+        return {std::nullopt, warnings(previous->number), previous};
+    }
+    if (!rule.auth_file.empty() && rule.auth_file != previous->auth_file) {
+        if (auto refusal = check_auth_file(rule.auth_file)) {
+            return refused(std::move(*refusal));
+        }
+    }
+    return replace(std::move(parsed), previous, "rule.patch", actor);
+}
+
+Outcome RuleBook::change_endpoints(const Parsed& asked, const RulePtr& previous,
+                                   const Actor& actor) {
+    if (previous == nullptr) {
+        return refused({404, "no_rule", "", "no-rule error: no rule has this key", {}});
+    }
+    Edited edited = with_endpoints(*previous, asked);
+    if (auto* refusal = std::get_if<Refusal>(&edited)) {
+        return refused(std::move(*refusal));
+    }
+    Parsed parsed = parse_document(std::move(std::get<Json>(edited)), defaults_, loaded());
+    if (parsed.refusal) {
+        return refused(std::move(*parsed.refusal));
+    }
+    return replace(std::move(parsed), previous, asked.oper == 1 ? "rule.attach" : "rule.detach",
+                   actor);
+}
+
+}  // namespace sluice::rules
