@@ -83,7 +83,7 @@ std::optional<Refusal> detach(Json::Array& endpoints, const Json::Array& asked) 
         const auto it = find_in(endpoints, identity);
         if (it == endpoints.end()) {
             return Refusal{404,
-                           "endpoint_unknown",
+                           "no_endpoint",
                            "endpoints",
                            "no such endpoint: the rule has no " + spoken(identity),
                            {}};

@@ -142,7 +142,7 @@ def test_endpoints_are_attached_and_detached_and_the_others_keep_their_identity(
         assert oper(1, "127.0.7.1:1").status == 200
         assert [e["ep_idx"] for e in gw.rules()[0]["endpoints"]] == [2, 3]  # never used again
         before = stable(gw.rules()[0])
-        assert refused(oper(2, "127.0.7.9:1")) == (404, "endpoint_unknown", "endpoints")
+        assert refused(oper(2, "127.0.7.9:1")) == (404, "no_endpoint", "endpoints")
         assert refused(oper(2, "127.0.7.0:1", "127.0.7.1:1")) == (400, "endpoints_range",
                                                                   "endpoints")
         assert refused(oper(1, "127.0.7.4:1", name="x")) == (400, "oper_conflict", "name")

@@ -130,7 +130,7 @@ std::vector<Row> service_rows() {
          "oper_conflict", "allowedSources"},
         {"attach by another id", body({{"oper", "1"}, {"id", R"("x")"}}), 409, "immutable", "id"},
         {"detach the last one", body({{"oper", "2"}}), 400, "endpoints_range", "endpoints"},
-        {"detach a stranger", body({{"oper", "2"}}, {{"targetPort", "9"}}), 404, "endpoint_unknown",
+        {"detach a stranger", body({{"oper", "2"}}, {{"targetPort", "9"}}), 404, "no_endpoint",
          "endpoints"},
         {"a range that ends before it starts", body({{"portMax", "8079"}}), 400, "serv_port_range",
          "portMax", "0 or 8080"},
