@@ -34,7 +34,7 @@ std::optional<Response> Api::admit(Request& request, bool& wants_body, std::uint
             {403, "cross_origin", "", "requests from web pages of other origins are off", ""}));
     }
     Router::Found found = router_.find(request);
-    const Access access = found.route == nullptr ? Access::ByMethod : found.route->access;
+    const Access access = found.access;
     if (access != Access::Public) {
         // Before the answer to an unknown path: who has no token learns nothing about paths.
         if (auto denied = auth_.admit(request, may_view(access, request.method), now_us)) {

@@ -176,6 +176,7 @@ Router::Found Router::find(Request& request) const {
             add_method(allow, route.method);
             continue;
         }
+        out.access = route.access;
         Query query;
         if (auto refusal = parse_query(request.query, query)) {
             out.answer = refusal_response(*refusal);

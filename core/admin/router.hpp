@@ -104,6 +104,8 @@ public:
     struct Found {
         const Route* route = nullptr;  // null: `answer` says it
         Response answer;
+        // Of the route, also where only the query is refused.
+        Access access = Access::ByMethod;
     };
     // Fills request.params from path and query. HEAD finds GET.
     Found find(Request& request) const;

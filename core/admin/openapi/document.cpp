@@ -15,8 +15,9 @@ constexpr std::string_view kAbout =
     "Rules, live state and the node of a Sluice gateway. A request that is refused changes "
     "nothing and is answered with a code that stays the same over versions, the field, and what "
     "is allowed. A path answers 405 with Allow to a method it does not have; a parameter it does "
-    "not know is refused; HEAD is GET without the body; the Content-Type of a request is not "
-    "looked at. Operations of the tag `absent` are known and answered 501 with the reason.";
+    "not know is refused; HEAD is GET without the body; the Content-Type of a request is looked "
+    "at in a PATCH only. Operations of the tag `absent` are known and answered 501 with the "
+    "reason.";
 
 struct StatusRow {
     std::string_view status;

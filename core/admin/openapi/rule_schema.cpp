@@ -24,6 +24,9 @@ constexpr LiveField kLive[] = {
     {"", "generation", R"({"type":"integer","minimum":1})"},
     {"", "effective", R"({"type":"object"})"},
     {"", "warnings", R"({"type":"array","items":{"$ref":"#/components/schemas/Warning"}})"},
+    {"", "offload_state", R"({"type":"string"})"},
+    {"", "hw_pkts", R"({"type":"integer"})"},
+    {"", "hw_bytes", R"({"type":"integer"})"},
     {"serviceArguments", "number", R"({"type":"integer"})"},
     {"serviceArguments", "generation", R"({"type":"integer"})"},
     {"serviceArguments", "effective", R"({"type":"object"})"},
@@ -100,6 +103,9 @@ Json::Object items_of(std::string_view where, std::string_view name) {
     if (where.empty() && name == "endpoints") {
         return reference("Endpoint");
     }
+    if (where.empty() && name == "allowedSources") {
+        return reference("AllowedSource");
+    }
     return {};
 }
 
@@ -150,6 +156,9 @@ void add_type(Json::Object& out, const Field& field, std::string_view where, boo
 
 void add_notes(Json::Object& out, const Field& field) {
     out.emplace("x-sluice-standing", standing_text(field.standing));
+    if (!field.about.empty()) {
+        out.insert_or_assign("description", field.about);
+    }
     if (!field.fallback.empty()) {
         out.emplace("default", parsed_value(field.fallback));
     }
@@ -158,6 +167,9 @@ void add_notes(Json::Object& out, const Field& field) {
     }
     if (!field.env.empty()) {
         out.emplace("x-sluice-env", field.env);
+    }
+    if (field.is_immutable) {
+        out.emplace("x-sluice-immutable", true);
     }
 }
 
@@ -244,6 +256,7 @@ Json::Object rule_schemas() {
     Json::Object out;
     out.emplace("ServiceArguments", object_of(rules::service_fields(), "serviceArguments", false));
     out.emplace("Endpoint", object_of(rules::endpoint_fields(), "endpoints[]", false));
+    out.emplace("AllowedSource", object_of(rules::source_fields(), "allowedSources[]", false));
     out.emplace("Rule", rule_of("A rule as an operator writes it. A read-back can be sent as it "
                                 "is: what the gateway added is dropped.",
                                 false));
@@ -276,6 +289,7 @@ Json::Array field_list() {
     list_fields(rules::body_fields(), "", out);
     list_fields(rules::service_fields(), "serviceArguments", out);
     list_fields(rules::endpoint_fields(), "endpoints[]", out);
+    list_fields(rules::source_fields(), "allowedSources[]", out);
     return out;
 }
 

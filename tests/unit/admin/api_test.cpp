@@ -440,12 +440,15 @@ TEST_CASE_FIXTURE(Fixture, "with tokens, only the version and the metrics are op
     };
     for (const Row& row :
          {Row{"/netlox/v1/version", 200}, Row{"/metrics", 200}, Row{"/netlox/v1/metrics", 200},
+          Row{"/metrics?colour=1", 400}, Row{"/netlox/v1/status/ready?colour=1", 401},
           Row{"/netlox/v1/status/ready", 401}, Row{"/netlox/v1/config/ai/kv/inventory", 401},
           Row{"/netlox/v1/config/ai/apikey", 401}, Row{"/nowhere", 401}, Row{kLb + "/all", 401}}) {
         CAPTURE(row.path);
         Request request;
         request.method = "GET";
-        request.path = row.path;
+        const auto mark = row.path.find('?');
+        request.path = row.path.substr(0, mark);
+        request.query = mark == std::string::npos ? "" : row.path.substr(mark + 1);
         bool wants_body = false;
         const auto early = closed.admit(request, wants_body, 1);
         CHECK((early ? early->status : 200) == row.status);

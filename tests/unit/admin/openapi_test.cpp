@@ -71,6 +71,11 @@ bool is_sentence(std::string_view text) {
     return text.size() > 3 && text.back() == '.';
 }
 
+bool is_sentence_at(const Json& field) {
+    const Json* about = at(field, {"description"});
+    return about != nullptr && is_sentence(*about->text());
+}
+
 const Json& document() {
     static const Json kDocument = openapi::document("1.2.3");
     return kDocument;
@@ -223,6 +228,7 @@ TEST_CASE("a field's row becomes its schema") {
     CHECK(text_at(of("timeouts"), {"additionalProperties"}) == "false");
     CHECK(text_at(of("model_aliases"), {"additionalProperties", "type"}) == "\"string\"");
     CHECK(text_at(of("effective"), {"readOnly"}) == "true");
+    CHECK(text_at(of("kvEngineType"), {"x-sluice-immutable"}) == "true");
     CHECK(text_at(document(), {"components", "schemas", "Rule", "required"}) ==
           R"(["serviceArguments","endpoints"])");
     CHECK(text_at(document(), {"components", "schemas", "Rule", "properties", "endpoints", "items",
@@ -230,12 +236,13 @@ TEST_CASE("a field's row becomes its schema") {
     CHECK(text_at(document(), {"components", "schemas", "RulePatch", "required"}) == "absent");
 }
 
-TEST_CASE("every read-only field says what it is when it is read") {
-    for (const char* schema : {"ServiceArguments", "Endpoint"}) {
+TEST_CASE("every field says what it means, and a read-only one what it is when it is read") {
+    for (const char* schema : {"Rule", "ServiceArguments", "Endpoint", "AllowedSource"}) {
         for (const auto& [name, field] :
              *at(document(), {"components", "schemas", schema, "properties"})->object()) {
             CAPTURE(name);
-            CHECK(at(field, {"type"}) != nullptr);
+            CHECK((at(field, {"type"}) != nullptr || at(field, {"$ref"}) != nullptr));
+            CHECK((is_sentence_at(field) || at(field, {"$ref"}) != nullptr));
         }
     }
 }
