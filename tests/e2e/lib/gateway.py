@@ -5,6 +5,8 @@
         gw.create(rule(gw.vip(), [engine.address], kvExactMode=3))
         reply = gw.post(gw.vip_address, "/v1/completions", {...})
         receipt = gw.flows()[0]
+
+Every answer of the management interface is compared with the OpenAPI document that the gateway serves.
 """
 
 import json
@@ -14,7 +16,8 @@ import socket
 import subprocess
 import time
 
-from harness import binary, exchange, wait_until
+from described import DOCUMENT_PATH, Document
+from harness import binary, exchange, wait_until, watchers
 
 API = "/netlox/v1"
 
@@ -47,6 +50,8 @@ def rule(vip, endpoints, **arguments):
 class Gateway:
     """A running sluiced; leaving the `with` block stops it."""
 
+    _documents = {}
+
     def __init__(self, folder, tokenizers=None, flags=(), start=True):
         self.folder = folder
         self.tokenizers = tokenizers
@@ -65,6 +70,14 @@ class Gateway:
         self.log_file = open(self.log_path, "ab")
         self.child = subprocess.Popen(argv, stderr=self.log_file)
         wait_until(self.is_up, 30, "gateway ready")
+        watchers[self.api] = self.document().check
+
+    def document(self):
+        """The OpenAPI document, read once a program."""
+        key = (path := binary("sluiced"), os.stat(path).st_mtime_ns)
+        if key not in self._documents:
+            self._documents[key] = Document(exchange(self.api, "GET", DOCUMENT_PATH).json())
+        return self._documents[key]
 
     def is_up(self):
         if self.child.poll() is not None:
@@ -91,6 +104,7 @@ class Gateway:
             raise
         self.log_file.close()
         self.child = None
+        watchers.pop(self.api, None)
         return code
 
     def kill(self):
@@ -99,6 +113,7 @@ class Gateway:
         self.child.wait()
         self.log_file.close()
         self.child = None
+        watchers.pop(self.api, None)
 
     def __enter__(self):
         return self
