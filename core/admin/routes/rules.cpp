@@ -225,6 +225,15 @@ const Route kRoutes[] = {
      .body = "RulePatch",
      .reply = "RuleStored",
      .may = "404 409 415 422 503 507"},
+    {.method = "PATCH",
+     .pattern = "/netlox/v1/config/loadbalancer/hosturl/{hosturl}"
+                "/externalipaddress/{ip}/port/{port}/protocol/{proto}",
+     .handler = patch_by_key,
+     .summary = "The same for a rule with a host.",
+     .query = key_params(),
+     .body = "RulePatch",
+     .reply = "RuleStored",
+     .may = "404 409 415 422 503 507"},
     {.method = "DELETE",
      .pattern =
          "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}",
