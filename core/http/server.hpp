@@ -80,6 +80,10 @@ public:
     // How long the connection may stay idle afterwards, instead of ServerLimits::client_idle.
     virtual void set_client_idle(std::chrono::milliseconds idle) noexcept = 0;
 
+    // No write waits beyond it for a client that takes nothing: it fails with Timeout and the
+    // connection ends. Until the end of the exchange, or set again; net::kNever: none.
+    virtual void set_send_deadline(std::uint64_t deadline_us) noexcept = 0;
+
     virtual bool head_taken() const noexcept = 0;               // send_head was called
     virtual bool is_finished() const noexcept = 0;              // the whole response is out
     virtual std::uint64_t bytes_sent() const noexcept = 0;      // on the wire, this response

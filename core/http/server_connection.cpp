@@ -137,6 +137,7 @@ void Http1Connection::begin_exchange() noexcept {
     bytes_received_ = message_bytes_;
     started_us_ = server_.loop.now_us();
     client_idle_ = std::chrono::milliseconds(-1);
+    send_deadline_us_ = net::kNever;
     body_state_ = framing.kind == BodyKind::None ? Body::Read : Body::Unread;
     bytes_sent_ = 0;
     head_taken_ = drops_body_ = finished_ = aborted_ = false;

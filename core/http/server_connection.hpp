@@ -47,6 +47,9 @@ public:
     void abort() noexcept override;
     void close_after() noexcept override { closing_ = true; }
     void set_client_idle(std::chrono::milliseconds idle) noexcept override { client_idle_ = idle; }
+    void set_send_deadline(std::uint64_t deadline_us) noexcept override {
+        send_deadline_us_ = deadline_us;
+    }
     bool head_taken() const noexcept override { return head_taken_; }
     bool is_finished() const noexcept override { return finished_; }
     std::uint64_t bytes_sent() const noexcept override { return bytes_sent_; }
@@ -111,6 +114,7 @@ private:
     std::vector<iovec> parts_;
     std::array<char, 18> chunk_line_{};
     std::size_t write_left_ = 0;  // of parts_
+    std::uint64_t send_deadline_us_ = net::kNever;
     std::uint64_t length_left_ = 0;
     std::uint64_t bytes_sent_ = 0;
     BodyKind framing_ = BodyKind::None;

@@ -1,4 +1,6 @@
 // The response side of Http1Connection.
+#include <algorithm>
+
 #include "core/http/head_writer.hpp"
 #include "core/http/server_connection.hpp"
 
@@ -178,7 +180,8 @@ bool Http1Connection::write_now(Status& outcome) {
 // Sends the rest, unless the client leaves or takes nothing for too long.
 net::Task<Status> Http1Connection::write_rest() {
     for (;;) {
-        const auto deadline_us = server_.loop.after(server_.limits.send_stall);
+        const auto deadline_us =
+            std::min(server_.loop.after(server_.limits.send_stall), send_deadline_us_);
         const auto sent =
             co_await socket_.send(parts_, {.deadline_us = deadline_us, .cancel = &departure_});
         std::size_t rest = 0;
@@ -194,7 +197,8 @@ net::Task<Status> Http1Connection::write_rest() {
         }
         // A deadline for the whole would cut a slow but steady reader: one that took bytes gets
         // more.
-        const bool goes_on = !sent.ok() && sent.error().code == Code::Timeout && has_moved;
+        const bool goes_on = !sent.ok() && sent.error().code == Code::Timeout && has_moved &&
+                             server_.loop.now_us() < send_deadline_us_;
         if (!goes_on) {
             abort();
             co_return sent.ok() ? Error{Code::Internal, "send ended early"} : sent.error();

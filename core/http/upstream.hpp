@@ -105,6 +105,10 @@ public:
     // the client's head before waiting.
     bool has_body_at_hand() const noexcept;
 
+    // TCP keepalive of the connection, which stays so when it is pooled: what a rule asks for holds
+    // until another asks for something else. 0 changes nothing.
+    void keep_alive_every(std::uint32_t seconds) noexcept;
+
     bool is_open() const noexcept;
     bool is_complete() const noexcept;  // the whole response was read
     bool is_reused() const noexcept;

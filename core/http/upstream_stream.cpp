@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/http/upstream_impl.hpp"
+#include "core/net/keepalive.hpp"
 
 namespace sluice::http {
 namespace {
@@ -246,6 +247,12 @@ Framing UpstreamStream::framing() const noexcept {
 bool UpstreamStream::has_body_at_hand() const noexcept {
     return connection_->is_complete ||
            (connection_->has_head && connection_->at < connection_->in.size());
+}
+void UpstreamStream::keep_alive_every(std::uint32_t seconds) noexcept {
+    if (seconds != 0 && seconds != connection_->keepalive_sec) {
+        connection_->keepalive_sec = seconds;
+        net::keep_alive_every(connection_->socket, std::chrono::seconds(seconds));
+    }
 }
 bool UpstreamStream::is_open() const noexcept {
     return connection_ != nullptr;

@@ -520,6 +520,32 @@ TEST_SUITE("http/server") {
         CHECK(seen == Code::Timeout);
     }
 
+    TEST_CASE("a client that takes little at a time is given up at the deadline of the send") {
+        Code seen = Code::Internal;
+        auto flood = [&seen](ServerStream& stream) -> net::Task<void> {
+            stream.set_send_deadline(stream.loop().after(20ms));
+            stream.send_head(200, {}, Framing::chunked());
+            const std::string data(64'000'000, 'x');
+            const Status sent = co_await stream.send_body(data, false);
+            if (!sent.ok()) {
+                seen = sent.error().code;
+            }
+        };
+        Site site(flood, {});  // its stall limit is 75 s
+        auto read_slowly = [](Site& s) -> net::Task<void> {
+            Peer client = co_await s.client();
+            co_await expect(client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+            std::size_t wanted = 1;
+            while (s.server->counters().exchanges != 0 || s.server->counters().requests == 0) {
+                (void)co_await client.until_size(wanted);
+                wanted = client.got.size() + 1;
+                (void)co_await s.loop->sleep_until(s.loop->after(1ms));
+            }
+        };
+        net::run_task(*site.loop, read_slowly(site));
+        CHECK(seen == Code::Timeout);
+    }
+
     TEST_CASE("streams know who talks to whom and how much") {
         std::string peer;
         net::Address local;
