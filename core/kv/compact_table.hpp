@@ -7,6 +7,7 @@
 // Threads: one.
 // Units:   64 to 80 % of the slots are in use; a table that emptied shrinks.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -117,6 +118,25 @@ public:
             }
         }
         return nullptr;
+    }
+    // Holds the same records as `from`, and nothing else.
+    void copy(const CompactTable& from) {
+        clear();
+        for (std::uint32_t index = 0; index < kSegments; ++index) {
+            const Segment& s = from.segments_[index];
+            if (s.slots == nullptr) {
+                continue;
+            }
+            const std::size_t bytes = s.capacity * sizeof(Record);
+            auto* slots = static_cast<Record*>(std::malloc(bytes));
+            if (slots == nullptr) {
+                throw std::bad_alloc();
+            }
+            std::copy_n(s.slots, s.capacity, slots);
+            segments_[index] = {slots, s.capacity, s.size};
+            size_ += s.size;
+            bytes_ += bytes;
+        }
     }
     void clear() noexcept {
         for (Segment& s : segments_) {

@@ -13,6 +13,10 @@ Status Index::attach(std::uint64_t endpoint, std::uint32_t ranks) {
     return state_->writer.attach(endpoint, ranks);
 }
 
+void Index::copy(Index& from, std::uint64_t endpoint) {
+    state_->writer.copy(from.state_->writer, endpoint);
+}
+
 void Index::detach(std::uint64_t endpoint) {
     state_->writer.detach(endpoint);
 }

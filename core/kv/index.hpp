@@ -74,6 +74,9 @@ public:
     // [event] Makes ranks 0..ranks-1 of an endpoint known; again with another number adds or
     // forgets ranks and keeps the others. Fails with Limit when the rule has too many.
     Status attach(std::uint64_t endpoint, std::uint32_t ranks);
+    // [event] Replaces what is known of an endpoint by what `from` knows of it; nothing if it is
+    // not attached to both. For a rule that comes late to an endpoint others follow.
+    void copy(Index& from, std::uint64_t endpoint);
     // [event] Forgets the endpoint. Batches that come late are NotFound.
     void detach(std::uint64_t endpoint);
 

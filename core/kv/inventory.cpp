@@ -212,6 +212,15 @@ void Inventory::drop_certainty(Block& block) {
     }
 }
 
+void Inventory::copy(const Inventory& from) {
+    blocks_.copy(from.blocks_);
+    extras_.copy(from.extras_);
+    groups_ = from.groups_;
+    in_doubt_ = from.in_doubt_;
+    certain_ = from.certain_;
+    is_certain_cut_ = from.is_certain_cut_;
+}
+
 void Inventory::clear() noexcept {
     blocks_.clear();
     extras_.clear();

@@ -109,6 +109,8 @@ public:
     std::size_t bytes() const noexcept {
         return blocks_.bytes() + extras_.bytes() + certain_.capacity() * sizeof(std::uint64_t);
     }
+    // Becomes what `from` is.
+    void copy(const Inventory& from);
     // Forgets everything, groups and doubt included.
     void clear() noexcept;
 

@@ -28,6 +28,7 @@ public:
 
     Status attach(std::uint64_t endpoint, std::uint32_t ranks);
     void detach(std::uint64_t endpoint);
+    void copy(Writer& from, std::uint64_t endpoint);
     Status apply(const sluice_kv_batch& batch, std::uint32_t* unplaced);
     void reset(std::uint64_t endpoint, std::uint32_t rank);
     void report(const sluice_kv_report& report);

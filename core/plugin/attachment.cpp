@@ -28,7 +28,11 @@ sluice_endpoint to_sdk(const EndpointInfo& info) noexcept {
 
 AttachmentRecord::AttachmentRecord(std::shared_ptr<EngineInstance> for_engine,
                                    const EndpointInfo& of, std::uint32_t first_watch)
-    : engine(std::move(for_engine)), info(of), endpoint(to_sdk(info)), wanted_watch(first_watch) {}
+    : engine(std::move(for_engine)),
+      info(of),
+      endpoint(to_sdk(info)),
+      wanted_watch(first_watch),
+      authorization(of.authorization) {}
 
 void AttachmentRecord::set(Attachment::State next, std::string why,
                            std::shared_ptr<const Attached> now) {
@@ -191,6 +195,16 @@ std::string Attachment::error() const {
 
 const EndpointInfo& Attachment::endpoint() const noexcept {
     return record_->info;
+}
+
+void Attachment::set_authorization(std::string text) const {
+    record_->engine->runtime().events().post_or_run(
+        [record = record_, text = std::move(text)]() mutable {
+            record->authorization = std::move(text);
+            if (record->is_live) {
+                record->engine->authorize(*record);
+            }
+        });
 }
 
 Status Attachment::wait(std::chrono::milliseconds limit) const {

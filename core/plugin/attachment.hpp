@@ -38,6 +38,7 @@ struct AttachmentRecord {
     std::uint32_t watch = 0;           // in force while live
     bool is_live = false;              // the plugin has it
     bool is_released = false;          // no rule wants it any more
+    std::string authorization;         // now; info has the first one
     std::weak_ptr<Attachment> handle;  // guarded by the book's mutex
 
     mutable std::mutex mu;

@@ -94,9 +94,14 @@ sluice_status EngineInstance::attach_now(const AttachmentRecord& record, std::ui
     // What the plugin says of the endpoint while it attaches is already heard.
     if (!endpoints
              .try_emplace(record.info.id,
-                          AttachedEndpoint{record.info.base_url, record.info.authorization})
+                          AttachedEndpoint{record.info.base_url, record.authorization})
              .second) {
         return report(err, SLUICE_E_INVALID, "two base URLs have the same endpoint id");
+    }
+    if ((watch & SLUICE_WATCH_KV) != 0) {
+        // An adapter starts with an empty inventory and hears everything once more: what an
+        // attachment before this one told would be counted twice.
+        runtime_.sink().reset(record.info.id, SLUICE_ANY);
     }
     sluice_status status = SLUICE_E_STATE;
     const bool entered = host_->enter_event(
@@ -119,6 +124,13 @@ void EngineInstance::detach_now(const AttachmentRecord& record,
     // A faulted instance gets no call but deactivate and destroy.
     host_->enter_event(0, [&] { engine().detach(self_, at); });
     host_->event_side().endpoints.erase(record.info.id);
+}
+
+void EngineInstance::authorize(const AttachmentRecord& record) const {
+    auto& endpoints = host_->event_side().endpoints;
+    if (const auto it = endpoints.find(record.info.id); it != endpoints.end()) {
+        it->second.authorization = record.authorization;
+    }
 }
 
 sluice_status EngineInstance::plan(const sluice_request& request, sluice_plan& out,

@@ -84,6 +84,8 @@ public:
     State state() const;
     std::string error() const;  // why Failed
     const EndpointInfo& endpoint() const noexcept;
+    // [any] For the adapter's calls from now on, in the place of EndpointInfo::authorization.
+    void set_authorization(std::string text) const;
     // [control] Waits for the state to leave Waiting.
     Status wait(std::chrono::milliseconds limit) const;
 
@@ -125,6 +127,8 @@ public:
     sluice_status attach_now(const AttachmentRecord& record, std::uint32_t watch,
                              sluice_attachment** out, sluice_error* err) const noexcept;
     void detach_now(const AttachmentRecord& record, sluice_attachment* at) const noexcept;
+    // The record has another authorization now.
+    void authorize(const AttachmentRecord& record) const;
 
 private:
     using Instance::Instance;

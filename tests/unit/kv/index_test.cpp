@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "tests/unit/kv/events.hpp"
 
@@ -74,6 +75,61 @@ TEST_CASE_FIXTURE(Fixture, "counted copies each need their own removal") {
     CHECK(reach() == Reach{1, 1, 0});
     feed({counted(removed({1}))});
     CHECK(reach() == Reach{});
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "an index that comes late to an endpoint goes on like the one before it") {
+    const Event twice = counted(stored({1, 2}, tokens_of(2)));
+    feed({twice, twice, counted(stored({3}, tokens_of(1, 12), 2))});
+    Index late{IndexOptions{}};
+    REQUIRE(late.attach(1, 2));
+    REQUIRE(late.attach(7, 1));
+    REQUIRE(test::apply(late, 1, 0, {stored({9}, tokens_of(1))}));  // what it had is replaced
+    late.copy(index, 1);
+    late.copy(index, 7);    // of no interest to the other
+    late.copy(index, 100);  // to nobody
+    CHECK(test::reach(late, keys) == reach());
+    CHECK(test::stats_of(late, 1).gpu_blocks == test::stats_of(index, 1).gpu_blocks);
+    // The same batches move both from here on: copies were taken over with their number, and a
+    // parent is found by the engine's hash.
+    const std::vector<Event> next = {counted(removed({2})), counted(removed({9})),
+                                     counted(stored({4}, tokens_of(1, 13), 3))};
+    feed(next);
+    REQUIRE(test::apply(late, 1, 0, next));
+    CHECK(test::reach(late, keys) == reach());
+    CHECK(test::reach(late, keys).blocks == 4);
+    const std::vector<Event> last = {counted(removed({2}))};
+    feed(last);
+    REQUIRE(test::apply(late, 1, 0, last));
+    CHECK(test::reach(late, keys) == reach());
+    CHECK(test::reach(late, keys).blocks == 1);
+    late.reset(1, SLUICE_ANY);
+    CHECK(test::reach(late, keys) == Reach{});
+    CHECK(reach().blocks == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "doubt is taken over with the blocks it is about") {
+    feed({stored({1, 2}, tokens_of(2))});
+    test::report(index, 1, SLUICE_ANY, SLUICE_KV_UNPROVEN);
+    CHECK(reach().doubtful == 2);
+    Index late{IndexOptions{}};
+    REQUIRE(late.attach(1, 2));
+    late.copy(index, 1);
+    CHECK(test::reach(late, keys) == reach());
+    test::report(late, 1, SLUICE_ANY, SLUICE_KV_LIVE);
+    CHECK(test::reach(late, keys).doubtful == 0);
+    CHECK(reach().doubtful == 2);
+}
+
+TEST_CASE_FIXTURE(Fixture, "an index with a smaller bound takes over no more than that") {
+    Index late{IndexOptions{.max_blocks_per_endpoint = 1000}};
+    REQUIRE(late.attach(1, 2));
+    std::vector<std::uint64_t> hashes(3000);
+    std::iota(hashes.begin(), hashes.end(), 1U);
+    feed({stored(hashes, tokens_of(3000))});
+    late.copy(index, 1);
+    CHECK(test::stats_of(late, 1).total_blocks == 1000);
+    CHECK(late.list(1, 5000).size() == 1000);
 }
 
 TEST_CASE_FIXTURE(Fixture, "without counting a repeated store is one store") {

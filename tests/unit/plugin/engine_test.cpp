@@ -117,6 +117,19 @@ TEST_CASE("a replacement attaches after the old detach has returned") {
     CHECK(next->hold());
 }
 
+TEST_CASE("an adapter that attaches for KV starts with an empty inventory") {
+    Noted n;
+    auto engine = n.running.active<EngineInstance>(n.fake);
+    auto load_only = n.attach(engine, 1);
+    REQUIRE(load_only->wait(testing::kSoon).ok());
+    CHECK(n.running.sink.calls.empty());
+    // What is told from here on is told once more.
+    auto wider = n.attach(engine, 1, SLUICE_WATCH_KV);
+    CHECK(wider == load_only);
+    CHECK(n.take() == Notes{"attach 1 watch 2", "detach 1", "attach 1 watch 3"});
+    CHECK(n.running.sink.calls == Notes{"reset 1 " + std::to_string(std::uint32_t{SLUICE_ANY})});
+}
+
 TEST_CASE("a waiting attachment that is dropped never attaches") {
     Noted n;
     auto before = n.running.active<EngineInstance>(n.fake, "before");

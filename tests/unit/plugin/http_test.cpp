@@ -187,6 +187,29 @@ TEST_CASE("a call to an attached endpoint brings its answer, with the rule's cre
     CHECK(s.engine->defects() == 0);
 }
 
+TEST_CASE(
+    "a key that is changed goes with the calls from then on, and with the next attachment's") {
+    Setup s([](const std::string&) { return ok("1"); });
+    const auto asked_with = [&](std::size_t n) {
+        Reply reply;
+        CHECK(s.start(Setup::get("/version"), reply) == SLUICE_OK);
+        REQUIRE(reply.done.wait());
+        const auto asked = s.server.asked();
+        REQUIRE(asked.size() == n);
+        const std::size_t at = asked.back().find("Authorization: ");
+        REQUIRE(at != std::string::npos);
+        return asked.back().substr(at, asked.back().find("\r\n", at) - at);
+    };
+    CHECK(asked_with(1) == "Authorization: Bearer key-of-the-rule");
+    s.attachment->set_authorization("Bearer rotated");
+    CHECK(asked_with(2) == "Authorization: Bearer rotated");
+    const auto wider =
+        s.engine->attach(s.attachment->endpoint(), SLUICE_WATCH_KV | SLUICE_WATCH_LOAD);
+    REQUIRE(wider.ok());
+    REQUIRE((*wider)->wait(testing::kSoon).ok());
+    CHECK(asked_with(3) == "Authorization: Bearer rotated");
+}
+
 TEST_CASE("an absolute address gets no credentials of a rule") {
     Setup s([](const std::string&) { return ok("hello"); });
     Reply reply;
