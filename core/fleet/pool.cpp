@@ -20,6 +20,11 @@ std::string_view to_string(Excluded why) noexcept {
     return "";
 }
 
+Pool::Pool(std::vector<Member> members)
+    : members_(std::move(members)),
+      has_backups_(std::any_of(members_.begin(), members_.end(),
+                               [](const Member& m) { return m.spec.backup; })) {}
+
 Excluded Pool::excluded(std::size_t i, std::string_view served_model) const {
     const Member& m = members_[i];
     if (m.spec.weight == 0) {

@@ -27,11 +27,15 @@ struct Member {
 
 class Pool {
 public:
-    explicit Pool(std::vector<Member> members) : members_(std::move(members)) {}
+    explicit Pool(std::vector<Member> members);
 
     const std::vector<Member>& members() const noexcept { return members_; }
     std::size_t size() const noexcept { return members_.size(); }
     const Member& operator[](std::size_t i) const noexcept { return members_[i]; }
+
+    // Some member carries traffic only while the others are out. excluded() does not say so of one:
+    // that depends on the request, which may have tried the others in vain.
+    bool has_backups() const noexcept { return has_backups_; }
 
     // `served_model`: the name that will be sent upstream; empty = any. An endpoint whose models
     // are not known serves every model.
@@ -41,6 +45,7 @@ public:
 
 private:
     std::vector<Member> members_;
+    bool has_backups_;
 };
 
 using PoolPtr = std::shared_ptr<const Pool>;

@@ -41,7 +41,8 @@ void Prober::stop() {
     loop_.reset();
 }
 
-ProbeStatePtr Prober::probe(const rules::EndpointSpec& endpoint, const rules::ProbeSpec& spec) {
+ProbeStatePtr Prober::probe(const rules::EndpointSpec& endpoint, const rules::ProbeSpec& spec,
+                            const ProbeState* before) {
     if (spec.kind == rules::ProbeSpec::Kind::None) {
         return nullptr;
     }
@@ -58,6 +59,11 @@ ProbeStatePtr Prober::probe(const rules::EndpointSpec& endpoint, const rules::Pr
         return state;
     }
     auto state = std::make_shared<ProbeState>();
+    if (before != nullptr && !before->is_up()) {
+        // An edit of the interval brings no dead endpoint back.
+        state->is_up_.store(false, std::memory_order_relaxed);
+        state->reason_.set(before->reason_.get());
+    }
     probes_[key] = state;
     Target target{*address, address->format(), spec};
     loop_->post([this, target = std::move(target), weak = std::weak_ptr(state)] {
@@ -66,8 +72,27 @@ ProbeStatePtr Prober::probe(const rules::EndpointSpec& endpoint, const rules::Pr
     return state;
 }
 
+void Prober::retain(const std::set<ProbeStatePtr>& in_force) {
+    const std::lock_guard lock(mu_);
+    std::erase_if(probes_, [&](const auto& entry) {
+        const ProbeStatePtr state = entry.second.lock();
+        if (state && in_force.contains(state)) {
+            return false;
+        }
+        if (state) {
+            state->is_over_.store(true, std::memory_order_relaxed);
+        }
+        return true;
+    });
+}
+
+bool Prober::is_wanted(const std::weak_ptr<ProbeState>& weak) noexcept {
+    const ProbeStatePtr state = weak.lock();
+    return state && !state->is_over_.load(std::memory_order_relaxed);
+}
+
 net::Task<void> Prober::run(Target target, std::weak_ptr<ProbeState> weak) {
-    while (!weak.expired()) {
+    while (is_wanted(weak)) {
         const std::uint64_t next = loop_->after(std::chrono::seconds(target.spec.interval_sec));
         const Status result = co_await try_once(target);
         if (const auto state = weak.lock()) {

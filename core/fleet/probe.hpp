@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -36,7 +37,8 @@ public:
 private:
     friend class Prober;
     std::atomic<bool> is_up_{true};
-    std::uint32_t failures_ = 0;  // consecutive; the prober's loop only
+    std::atomic<bool> is_over_{false};  // nobody is to probe any more
+    std::uint32_t failures_ = 0;        // consecutive; the prober's loop only
     Snapshot<std::string> reason_;
 };
 
@@ -52,8 +54,13 @@ public:
     Status start();
     void stop();
 
-    // The state of a probe, started at the first call. It ends when nobody holds the state.
-    ProbeStatePtr probe(const rules::EndpointSpec& endpoint, const rules::ProbeSpec& spec);
+    // The state of a probe, started at the first call. It ends when nobody holds the state, or with
+    // retain(). `before` is what another probe knew of the endpoint: a new one starts from there.
+    ProbeStatePtr probe(const rules::EndpointSpec& endpoint, const rules::ProbeSpec& spec,
+                        const ProbeState* before = nullptr);
+    // Ends the probes that are not among these, whoever still holds their state: a request that
+    // began before an edit must not keep an endpoint probed.
+    void retain(const std::set<ProbeStatePtr>& in_force);
 
 private:
     struct Target {
@@ -66,6 +73,7 @@ private:
 
     net::Task<void> run(Target target, std::weak_ptr<ProbeState> state);
     net::Task<Status> try_once(const Target& target);
+    static bool is_wanted(const std::weak_ptr<ProbeState>& weak) noexcept;
     static void settle(ProbeState& state, const Target& target, const Status& result);
 
     std::unique_ptr<net::Loop> loop_;

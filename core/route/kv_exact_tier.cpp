@@ -71,8 +71,7 @@ std::optional<std::size_t> cold_seed(const Question& q, const Rows& rows, std::s
     if (spec.cold_seed_every == 0) {
         return std::nullopt;
     }
-    const std::uint64_t hit = q.service.kv_hits.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (hit % spec.cold_seed_every != 0) {
+    if (q.service.kv->next_hit() % spec.cold_seed_every != 0) {
         return std::nullopt;
     }
     const std::vector<kv::HolderStats> stats = q.service.kv->index().stats();

@@ -71,6 +71,20 @@ void KvPlane::detach(std::uint64_t endpoint) {
     members_.erase(endpoint);
 }
 
+void KvPlane::copy(KvPlane& from, std::uint64_t endpoint) {
+    index_.copy(from.index_, endpoint);
+    const KvMemberPtr known = from.find(endpoint);
+    const KvMemberPtr here = find(endpoint);
+    if (!known || !here) {
+        return;
+    }
+    here->since_us_.store(known->since_us());
+    here->last_event_us_.store(known->last_event_us());
+    here->block_tokens_.store(known->block_tokens());
+    here->words_.set(known->words());
+    here->state_.store(known->state());
+}
+
 Status KvPlane::apply(const sluice_kv_batch& batch, std::uint32_t* unplaced) {
     const Status status = index_.apply(batch, unplaced);
     const KvMemberPtr member = find(batch.endpoint);

@@ -75,16 +75,24 @@ public:
         return index_.attach(endpoint, ranks);
     }
     void detach(std::uint64_t endpoint);
+    // What another rule's plane knows of an endpoint that is attached to both.
+    void copy(KvPlane& from, std::uint64_t endpoint);
     Status apply(const sluice_kv_batch& batch, std::uint32_t* unplaced);
     void reset(std::uint64_t endpoint, std::uint32_t rank) { index_.reset(endpoint, rank); }
     void report(const sluice_kv_report& report);
 
+    // [event] A new bound, in force at once.
+    void set_max_blocks(std::uint64_t per_endpoint) { index_.set_max_blocks(per_endpoint); }
+
     const kv::Index& index() const noexcept { return index_; }
+    // The number of this hit, from 1; for the cold seed. [any]
+    std::uint64_t next_hit() noexcept { return hits_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
 private:
     KvMemberPtr find(std::uint64_t endpoint) const;
 
     kv::Index index_;
+    std::atomic<std::uint64_t> hits_{0};
     mutable std::mutex mu_;
     std::map<std::uint64_t, KvMemberPtr> members_;  // guarded by mu_
 };

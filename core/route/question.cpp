@@ -61,7 +61,27 @@ void Rows::fill(const Question& q) {
         excluded_[i] = fleet::to_string(why);
     }
     admit_unknown_models();
+    if (q.service.pool->has_backups()) {
+        hold_back_standbys(q);
+    }
     pass_over_refusing(q);
+}
+
+// A backup carries traffic only while every primary is out; one that refused a connection a moment
+// ago counts as out.
+void Rows::hold_back_standbys(const Question& q) {
+    const fleet::Pool& pool = *q.service.pool;
+    for (std::size_t i = 0; i < size(); ++i) {
+        if (!pool[i].spec.backup && is_free(i) && !pool[i].endpoint->is_refusing(q.now_us)) {
+            for (std::size_t j = 0; j < size(); ++j) {
+                if (pool[j].spec.backup && is_free(j)) {
+                    candidates_[j].excluded = exclusion_bit(fleet::Excluded::Standby);
+                    excluded_[j] = fleet::to_string(fleet::Excluded::Standby);
+                }
+            }
+            return;
+        }
+    }
 }
 
 // Nobody is known to serve the model: the engines have the last word (a name may be newer than the

@@ -1,11 +1,10 @@
 // One rule at work: what a request that met the rule is routed with.
 //
-// Threads: any. Immutable but for counters; a new one is made when the rule is edited, around the
-//          same KvPlane and endpoints.
+// Threads: any (immutable). A new one is made when the rule is edited, around the same KvPlane,
+//          endpoints, Occupancy and key.
 #pragma once
 #include <sluice/sdk/selector.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -14,8 +13,10 @@
 #include <vector>
 
 #include "core/base/metrics.hpp"
+#include "core/fleet/backend_key.hpp"
 #include "core/fleet/pool.hpp"
 #include "core/net/address.hpp"
+#include "core/route/gate.hpp"
 #include "core/route/kv_plane.hpp"
 #include "core/rules/rule.hpp"
 
@@ -85,10 +86,11 @@ struct Service {
     std::shared_ptr<const Selector> selector;
     std::shared_ptr<const Engine> engine;
     EngineTraits traits;
-    std::shared_ptr<KvPlane> kv;          // null: kvExactMode 0
-    std::vector<KvMemberPtr> kv_members;  // by pool index; empty without kv
+    Gate gate;
+    std::shared_ptr<const fleet::BackendKey> key;  // null: the client's own header goes on
+    std::shared_ptr<KvPlane> kv;                   // null: kvExactMode 0
+    std::vector<KvMemberPtr> kv_members;           // by pool index; empty without kv
     KvCounters kv_counters;
-    mutable std::atomic<std::uint64_t> kv_hits{0};  // for the cold seed
 
     // Block size in force for one endpoint: declared, else seen in events, else reported, else the
     // engine's default.

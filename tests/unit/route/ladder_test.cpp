@@ -123,6 +123,16 @@ struct Bench {
         return receipt.misses.empty() ? "" : receipt.misses.front().reason;
     }
 
+    // Makes the endpoints of these indexes backups.
+    void back_up(const std::vector<std::size_t>& which) {
+        std::vector<fleet::Member> members = service.pool->members();
+        for (const std::size_t i : which) {
+            members[i].spec.backup = true;
+        }
+        service.pool = std::make_shared<const fleet::Pool>(std::move(members));
+    }
+    std::string_view excluded(std::size_t i) const { return receipt.candidates[i].excluded; }
+
     route::Service service;
     route::Facts facts;
     route::Prompt prompt;
@@ -332,6 +342,58 @@ TEST_SUITE("route/ladder") {
         CHECK(went == std::vector<std::size_t>{0, 0, 1, 0, 0, 1});
         CHECK(b.cold.value() == 2);
         CHECK(b.hits.value() == 4);
+    }
+
+    TEST_CASE("a backup gets nothing while a primary is left, however well it would match") {
+        Bench b(3);
+        b.back_up({1, 2});
+        b.store(1, 10, b.prompt.tokens);
+        b.store(0, 4, b.prompt.tokens);
+        CHECK(b.choose().index == 0);
+        CHECK(b.excluded(0).empty());
+        CHECK(b.excluded(1) == "standby");
+        CHECK(b.excluded(2) == "standby");
+        const auto lease = b.busy(0);  // busy is not out
+        CHECK(b.choose().index == 0);
+    }
+
+    TEST_CASE("with every primary out the backups serve, and the best match among them") {
+        Bench b(4, {}, {1, 0, 1, 1});
+        b.back_up({2, 3});
+        b.store(3, 10, b.prompt.tokens);
+        // 1 drains; 0 is tried and failed in this request, or an adapter says it is down, or it
+        // refused a connection a moment ago.
+        CHECK(b.choose().index == 0);
+        const route::Decision after = b.choose({0});
+        CHECK(after.index == 3);
+        CHECK(after.tier == Tier::KvExact);
+        CHECK(b.excluded(2).empty());
+        fleet::Endpoint& first = *(*b.service.pool)[0].endpoint;
+        first.note_refused(now_us() + 60'000'000);
+        CHECK(b.choose().index == 3);
+        CHECK(b.excluded(0) == "down");
+        first.note_connected();
+        CHECK(b.choose().index == 0);
+        first.set_health(fleet::Health::Down, "gone");
+        CHECK(b.choose().index == 3);
+        first.set_health(fleet::Health::Ready, "");
+        CHECK(b.choose().index == 0);
+        CHECK(b.excluded(3) == "standby");
+    }
+
+    TEST_CASE("a backup serves a model that no primary has") {
+        Bench b(2);
+        b.back_up({1});
+        (*b.service.pool)[0].endpoint->set_models({{"other", "", false}});
+        CHECK(b.choose().index == 1);
+        (*b.service.pool)[1].endpoint->set_models({{"another", "", false}});
+        CHECK(b.choose().index == 0);  // nobody is known to have it: the primaries are asked
+    }
+
+    TEST_CASE("a pool of backups alone serves") {
+        Bench b(2);
+        b.back_up({0, 1});
+        CHECK(b.choose().is_found);
     }
 
     TEST_CASE("a pool without anybody left is not found") {
