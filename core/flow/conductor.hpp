@@ -1,8 +1,21 @@
 // Turns the table of rules into a running data plane, and keeps the two in step.
 //
-// For every change: plugins are asked, the VIP is bound, and only then is the rule stored. After
-// the swap endpoints, probes, attachments and indexes are reconciled by identity, so that what an
-// edit does not concern goes on undisturbed.
+// For every change: plugins are asked, the key file is read, the VIP is bound, and only then is the
+// rule stored. After the swap everything is reconciled by identity, so that what an edit does not
+// concern goes on undisturbed:
+//
+//   what                              is the same as long as                     kept in
+//   Endpoint (load, health, leases)   its address and port are                   endpoints_
+//   probe                             address and the probe's own fields are     Prober
+//   attachment (subscription, load)   endpoint, engine instance, watch and ranks Kept
+//   KvPlane (inventory)               the rule has kvExactMode; by endpoint id   Kept
+//   engine and selector instance      the plugin's part of the rule is           PluginBook
+//   selector's state (a cursor)       its instance is                            the instance
+//   Occupancy, BackendKey             the rule is; the path is                   Kept
+//   listener                          some rule has the VIP                      Listeners
+//   upstream connections              the address is                             the workers
+//
+// Requests find their Service once; one under way goes on with what it has.
 //
 // Threads: control, one call at a time (RuleBook serialises changes; tick() takes the same lock).
 // Owns:    live endpoints, the block indexes, plugin instances and attachments of the rules.
@@ -10,13 +23,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/fleet/probe.hpp"
 #include "core/flow/engine_events.hpp"
+#include "core/flow/listeners.hpp"
 #include "core/flow/plugin_book.hpp"
 #include "core/flow/shared.hpp"
 #include "core/flow/worker.hpp"
@@ -39,7 +52,8 @@ public:
     std::vector<std::string> engines() const override;
     std::vector<std::string> selectors() const override;
 
-    // Every few seconds: binds VIPs that could not be bound at start.
+    // Every few seconds: binds VIPs that could not be bound at start, and looks whether the files
+    // of backend keys have changed.
     void tick();
     // VIPs of rules that are not bound, for readiness: "10.0.0.1:8080: address in use".
     std::vector<std::string> unbound() const;
@@ -51,18 +65,26 @@ private:
         route::ServicePtr service;
         std::shared_ptr<route::KvPlane> plane;  // null without kvExactMode
         EnginePtr engine;
+        // What the attachments below were asked for with; when it changes they are made anew.
+        std::uint32_t watch = 0;
+        std::uint32_t ranks = 0;
         std::map<std::uint64_t, plugin::AttachmentPtr> attachments;  // by endpoint id
+        route::OccupancyPtr occupancy = std::make_shared<route::Occupancy>();
+        fleet::BackendKeyPtr key;  // null without backend_auth_file
+        bool is_key_lost = false;
     };
 
-    Status bind(const rules::ListenAddress& at, const http::ServerLimits& limits);
-    void unbind(const rules::ListenAddress& at);
     fleet::EndpointPtr endpoint(const rules::EndpointSpec& spec);
     std::shared_ptr<route::Service> make_service(const rules::RulePtr& rule, Kept& kept);
     std::shared_ptr<const route::Selector> selector_of(const rules::RulePtr& rule,
                                                        const fleet::Pool& pool);
+    void take_engine(const rules::Rule& rule, Kept& kept, route::Service& service);
+    void take_plane(const rules::Rule& rule, Kept& kept, route::Service& service);
+    static void take_key(const rules::Rule& rule, Kept& kept);
+    static void refresh_key(Kept& kept, bool is_forced);
     void attach(const rules::Rule& rule, const fleet::Pool& pool, Kept& kept);
     void hand_over_routes();
-    void reconcile_listeners(const rules::Table& table);
+    void publish(const std::shared_ptr<const Directory>& directory);
 
     Shared& shared_;
     std::vector<std::unique_ptr<Worker>>& workers_;
@@ -73,13 +95,11 @@ private:
     PluginBook plugins_;
 
     mutable std::mutex mu_;
+    Listeners listeners_;                 // guarded by mu_
     std::map<std::uint32_t, Kept> kept_;  // guarded by mu_, by rule number
     std::map<std::pair<std::string, std::uint16_t>, std::weak_ptr<fleet::Endpoint>>
-        endpoints_;                                        // guarded by mu_
-    std::uint64_t next_endpoint_id_ = 1;                   // guarded by mu_
-    std::set<rules::ListenAddress> bound_;                 // guarded by mu_
-    std::map<rules::ListenAddress, std::string> unbound_;  // guarded by mu_, why
-    std::set<rules::ListenAddress> prepared_;              // guarded by mu_, bound for a rule to be
+        endpoints_;                       // guarded by mu_
+    std::uint64_t next_endpoint_id_ = 1;  // guarded by mu_
 };
 
 }  // namespace sluice::flow

@@ -26,6 +26,9 @@ ListenerLimits limits_of(const rules::Table& table, const rules::ListenAddress& 
         header = is_first ? t.header_ms : larger(header, t.header_ms);
         body = is_first ? t.body_ms : larger(body, t.body_ms);
         idle = is_first ? t.client_idle_ms : larger(idle, t.client_idle_ms);
+        out.is_restricted = (is_first || out.is_restricted) && !rule->allowed_sources.empty();
+        const auto sources = route::read_sources(rule->allowed_sources);
+        out.sources.insert(out.sources.end(), sources.begin(), sources.end());
         out.max_body_bytes = is_first
                                  ? rule->max_body_bytes
                                  : std::max<std::size_t>(out.max_body_bytes, rule->max_body_bytes);

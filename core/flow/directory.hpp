@@ -1,6 +1,7 @@
 // The rules in force with everything needed to serve them, as one immutable value.
 //
-// Threads: any; swapped as a whole. A request takes one reference and keeps to it.
+// Threads: any; swapped as a whole. A request keeps a reference to its service only; of what an
+//          edit took out of force that keeps memory alive, but no probe and no subscription.
 #pragma once
 #include <map>
 #include <memory>
@@ -16,6 +17,9 @@ namespace sluice::flow {
 struct ListenerLimits {
     http::ServerLimits server;
     std::size_t max_body_bytes = 64U << 20U;
+    // Every rule names who may come: others are turned away before they are read.
+    bool is_restricted = false;
+    std::vector<net::Prefix> sources;  // of all rules
 };
 
 struct Directory {

@@ -33,6 +33,9 @@ void EngineEvents::set_routes(EngineRoutes routes) {
                 if (const Status attached = plane->attach(id, next.ranks); !attached) {
                     log::error("kv index refuses an endpoint", {{"endpoint", next.endpoint->name()},
                                                                 {"reason", attached.error().what}});
+                } else if (!is_known && before != nullptr && !before->planes.empty()) {
+                    // The adapter has told the others already and will not say it again.
+                    plane->copy(*before->planes.front(), id);
                 }
             }
         }

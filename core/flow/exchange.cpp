@@ -8,7 +8,6 @@
 #include "core/http/respond.hpp"
 #include "core/json/writer.hpp"
 #include "core/route/handoff.hpp"
-#include "core/route/path.hpp"
 
 namespace sluice::flow {
 
@@ -41,7 +40,6 @@ Exchange::~Exchange() {
 }
 
 net::Task<void> Exchange::run() {
-    directory_ = worker_.shared.directory.get();
     bool goes_on = co_await receive();
     goes_on = goes_on && find_service();
     if (goes_on) {
@@ -120,10 +118,14 @@ bool Exchange::is_json_body() const noexcept {
 }
 
 net::Task<bool> Exchange::receive() {
-    const auto limits = directory_->limits.find(listener_);
-    const std::size_t max_bytes = limits == directory_->limits.end()
-                                      ? ListenerLimits{}.max_body_bytes
-                                      : limits->second.max_body_bytes;
+    std::size_t max_bytes = ListenerLimits{}.max_body_bytes;
+    const auto& all_limits = worker_.directory->limits;
+    if (const auto limits = all_limits.find(listener_); limits != all_limits.end()) {
+        if (limits->second.is_restricted && !route::is_in(limits->second.sources, client_.peer())) {
+            co_return refuse(route::source_refusal());
+        }
+        max_bytes = limits->second.max_body_bytes;
+    }
     auto body = co_await client_.read_body(max_bytes);
     const http::RequestHead& head = client_.head();
     const json::Body* view = nullptr;
@@ -173,54 +175,6 @@ net::Task<bool> Exchange::receive() {
         co_return refuse(std::move(*refusal));
     }
     co_return true;
-}
-
-bool Exchange::find_service() {
-    const http::RequestHead& head = client_.head();
-    const rules::Lookup found =
-        directory_->table->find(listener_, head.authority, head.path, facts_.model);
-    if (!found.rule) {
-        switch (found.miss) {
-            case rules::Miss::ModelUnavailable:
-                return refuse({503, "model_unavailable", "no backend pool for this model", "model",
-                               "api_error"});
-            case rules::Miss::NoRules:
-                client_.close_after();
-                return refuse({503, "no_rules", "this listener has no rules", {}, "api_error"});
-            default:
-                return refuse({503, "no_route", "no rule matches host and path", {}, "api_error"});
-        }
-    }
-    service_ = directory_->services[*found.rule];
-    const rules::Rule& rule = *service_->rule;
-    receipt_.rule = service_->names->rule;
-    receipt_.rule_number = rule.number;
-    receipt_.keep = service_->names;
-    client_.set_client_idle(std::chrono::milliseconds(rule.timeouts.client_idle_ms));
-    if (rule.timeouts.total_ms > 0) {
-        deadline_us_ = client_.started_us() + rule.timeouts.total_ms * 1000U;
-    }
-    if (body_.size() > rule.max_body_bytes) {
-        return refuse({413,
-                       "body_too_large",
-                       "the body is larger than " + std::to_string(rule.max_body_bytes) + " bytes",
-                       {}});
-    }
-    if (!service_->traits.reserved_paths.empty()) {
-        const std::string path = route::canonical_path(head.path);
-        for (const std::string& reserved : service_->traits.reserved_paths) {
-            if (path == reserved) {
-                return refuse(
-                    {404, "path_not_forwarded", "this path is not served through the gateway", {}});
-            }
-        }
-    }
-    served_model_ = facts_.model;
-    const auto alias = rule.model_aliases.find(facts_.model);
-    if (alias != rule.model_aliases.end()) {
-        served_model_ = alias->second;
-    }
-    return true;
 }
 
 net::Task<bool> Exchange::tokenize() {
@@ -330,6 +284,7 @@ void Exchange::settle() {
     }
     upstream_.close();
     lease_.release();
+    place_.release();
     const double ttfb = first_byte_us_ == 0 ? -1.0 : static_cast<double>(first_byte_us_) * 1e-6;
     worker_.metrics.settle(receipt_, status_, static_cast<double>(since_start_us()) * 1e-6, ttfb,
                            client_.bytes_sent(), client_.bytes_received());

@@ -24,6 +24,7 @@
 #include "core/http/upstream.hpp"
 #include "core/json/edits.hpp"
 #include "core/route/facts.hpp"
+#include "core/route/gate.hpp"
 
 namespace sluice::flow {
 
@@ -50,7 +51,7 @@ private:
     net::Task<Attempt> attempt(const route::Decision& decision);
     net::Task<Status> send_and_read_head(const route::Decision& decision);
     net::Task<Attempt> judge(const route::Decision& decision);
-    bool has_alternative(std::size_t chosen) const;
+    bool has_alternative(std::size_t chosen, route::Judgement judgement) const;
     void send_reply_head();
     net::Task<void> fail_relay(const Error& error);
 
@@ -58,6 +59,10 @@ private:
     bool refuse(route::Refusal refusal);
     net::Task<void> answer_refusal();
     net::Task<void> end_stream_with_error(std::string_view code, std::string_view message);
+    // The exchange as a whole has taken too long: its own limit, or the rule's cap.
+    bool is_overdue() const noexcept { return worker_.loop.now_us() >= deadline_us_; }
+    bool is_capped() const noexcept { return worker_.loop.now_us() >= cap_us_; }
+    bool refuse_timeout();
     void client_left();
     void settle();
     net::Wait wait_ms(std::uint64_t ms) const noexcept;
@@ -74,7 +79,6 @@ private:
     Observer& observer_;
     std::unique_ptr<json::BodyReader> reader_;  // while the body is viewed
 
-    std::shared_ptr<const Directory> directory_;
     route::ServicePtr service_;
     route::Facts facts_;
     std::string served_model_;
@@ -85,10 +89,12 @@ private:
     std::size_t body_bytes_ = 0;  // as it goes upstream
 
     std::optional<route::Refusal> refusal_;
+    route::Ticket place_;  // in the rule
     fleet::Lease lease_;
     http::UpstreamStream upstream_;
     bool has_first_part_ = false;
-    std::uint64_t deadline_us_ = net::kNever;  // of the whole exchange
+    std::uint64_t deadline_us_ = net::kNever;  // of the whole exchange, the cap included
+    std::uint64_t cap_us_ = net::kNever;       // max_stream_duration_sec
     std::uint64_t first_byte_us_ = 0;
     int status_ = 0;  // what the client was answered; 0 = nothing
     bool is_stream_counted_ = false;

@@ -1,247 +1,16 @@
-// The second half of an exchange: choosing endpoints, trying them, relaying the answer.
-#include <algorithm>
-
+// The last part of an exchange: relaying the answer, and what is said when it breaks off.
 #include "core/base/log.hpp"
 #include "core/flow/exchange.hpp"
 #include "core/flow/reply.hpp"
-#include "core/flow/upstream_head.hpp"
 
 namespace sluice::flow {
 namespace {
 
-// How long an endpoint that refused a connection is passed over while others are left.
-constexpr std::uint64_t kRefusedUs = 1'000'000;
 // A stream's head is held back this long for its first event: an engine that dies at once is then
 // still an honest 502.
 constexpr std::uint64_t kHeadHoldMs = 250;
 
-bool is_client_gone(const Error& error) noexcept {
-    return error.code == Code::Cancelled;
-}
-
 }  // namespace
-
-net::Task<bool> Exchange::dispatch() {
-    const rules::Rule& rule = *service_->rule;
-    const std::size_t max_attempts = std::size_t{rule.retry.connect} + 1;
-    while (true) {
-        route::Question question{.service = *service_,
-                                 .facts = facts_,
-                                 .served_model = served_model_,
-                                 .prompt = has_prompt_ ? &scratch_->prompt : nullptr,
-                                 .tried = scratch_->tried,
-                                 .request_id = receipt_.id,
-                                 .client = client_ip_,
-                                 .is_dry_run = false,
-                                 .now_us = worker_.loop.now_us()};
-        const route::Decision decision = worker_.ladder.choose(question, receipt_);
-        if (!decision.is_found) {
-            if (scratch_->tried.empty()) {
-                co_return refuse({503,
-                                  "no_healthy_backend",
-                                  "no endpoint of this rule can take the request",
-                                  {},
-                                  "api_error"});
-            }
-            co_return refuse({502,
-                              "backend_unreachable",
-                              "every endpoint refused the connection",
-                              {},
-                              "api_error"});
-        }
-        if (decision.block_tokens != 0) {
-            receipt_.predicted_cached =
-                std::int64_t{decision.matched_blocks} * std::int64_t{decision.block_tokens};
-        }
-        lease_ = fleet::Lease((*service_->pool)[decision.index].endpoint);
-        const Attempt outcome = co_await attempt(decision);
-        switch (outcome) {
-            case Attempt::Answered:
-                co_return true;
-            case Attempt::Over:
-                co_return false;
-            case Attempt::Elsewhere:
-                break;
-        }
-        lease_.release();
-        upstream_.close();
-        scratch_->tried.push_back(decision.index);
-        if (scratch_->tried.size() >= max_attempts) {
-            co_return refuse({502,
-                              "backend_unreachable",
-                              "every endpoint refused the connection",
-                              {},
-                              "api_error"});
-        }
-    }
-}
-
-net::Task<Exchange::Attempt> Exchange::attempt(const route::Decision& decision) {
-    const rules::Rule& rule = *service_->rule;
-    fleet::Endpoint& endpoint = *(*service_->pool)[decision.index].endpoint;
-    route::LegRecord record;
-    record.attempt = static_cast<std::uint32_t>(receipt_.legs.size() + 1);
-    record.endpoint = service_->names->endpoints[decision.index];
-    record.rank = decision.rank;
-    record.tier = decision.tier;
-    record.matched_blocks = decision.matched_blocks;
-    receipt_.legs.push_back(record);
-    const net::Address& address = service_->addresses[decision.index];
-
-    auto connected = co_await worker_.upstreams.acquire(address, wait_ms(rule.timeouts.connect_ms));
-    bool is_replayed = false;
-    while (true) {
-        if (!connected) {
-            if (is_client_gone(connected.error())) {
-                client_left();
-                co_return Attempt::Over;
-            }
-            endpoint.note_refused(worker_.loop.now_us() + kRefusedUs);
-            leg().verdict = "connect_failed";
-            co_return Attempt::Elsewhere;
-        }
-        upstream_ = std::move(*connected);
-        leg().connect_us = since_start_us();
-        const Status head = co_await send_and_read_head(decision);
-        if (head) {
-            break;
-        }
-        if (is_client_gone(head.error())) {
-            client_left();
-            co_return Attempt::Over;
-        }
-        if (upstream_.not_accepted() && rule.retry.not_accepted && !is_replayed) {
-            // The engine closed the kept connection before our request reached it: it cannot have
-            // begun, so the same endpoint gets it once more.
-            is_replayed = true;
-            leg().verdict = "stale_connection";
-            upstream_.close();
-            connected = co_await worker_.upstreams.acquire_fresh(address,
-                                                                 wait_ms(rule.timeouts.connect_ms));
-            continue;
-        }
-        if (head.error().code == Code::Timeout) {
-            leg().verdict = "first_byte_timeout";
-            refuse(
-                {504, "upstream_timeout", "the endpoint did not answer in time", {}, "api_error"});
-            co_return Attempt::Over;
-        }
-        leg().verdict = "died";
-        if (rule.retry.after_dispatch && head.error().code != Code::Protocol) {
-            co_return Attempt::Elsewhere;
-        }
-        refuse({502,
-                "upstream_failed",
-                "the endpoint failed before it answered: " + head.error().what,
-                {},
-                "api_error"});
-        co_return Attempt::Over;
-    }
-    endpoint.note_connected();
-    if (status_ >= 500 || status_ == 429) {
-        const Attempt judged = co_await judge(decision);
-        co_return judged;
-    }
-    leg().verdict = "relayed";
-    co_return Attempt::Answered;
-}
-
-net::Task<Status> Exchange::send_and_read_head(const route::Decision& decision) {
-    const fleet::Endpoint& endpoint = *(*service_->pool)[decision.index].endpoint;
-    const http::RequestHead& client_head = client_.head();
-    const bool says_length = body_bytes_ > 0 || client_head.method == "POST" ||
-                             client_head.method == "PUT" || client_head.method == "PATCH";
-    write_upstream_head(
-        {.client = client_head,
-         .connection = client_.connection_value(),
-         .host = endpoint.name(),
-         .request_id = receipt_.id,
-         .client_ip = client_ip_,
-         .attempt = leg().attempt,
-         .body_bytes = says_length ? std::optional<std::uint64_t>(body_bytes_) : std::nullopt},
-        scratch_->upstream_head);
-    // An engine that takes no more of the body for that long is as silent as one that sends
-    // nothing.
-    const net::Wait patience = wait_ms(service_->rule->timeouts.chunk_gap_ms);
-    const Status sent =
-        co_await upstream_.send(scratch_->upstream_head, scratch_->pieces, patience);
-    if (!sent) {
-        co_return sent;
-    }
-    auto head = co_await upstream_.read_head(wait_ms(service_->rule->timeouts.first_byte_ms));
-    if (!head) {
-        co_return std::move(head).error();
-    }
-    reply_.assign(*head, upstream_.connection_value(), upstream_.framing());
-    status_ = head->status;
-    leg().status = static_cast<std::uint16_t>(head->status);
-    leg().first_byte_us = since_start_us();
-    first_byte_us_ = since_start_us();
-    co_return Status{};
-}
-
-// An answer that is not 2xx is looked at before it is relayed: an engine that drains, or whose core
-// is gone, says so with a 500, and another endpoint can still take the request.
-net::Task<Exchange::Attempt> Exchange::judge(const route::Decision& decision) {
-    if (upstream_.framing().kind != http::BodyKind::None) {
-        auto part = co_await upstream_.read_body(wait_ms(service_->rule->timeouts.chunk_gap_ms));
-        if (!part) {
-            if (is_client_gone(part.error())) {
-                client_left();
-                co_return Attempt::Over;
-            }
-            leg().verdict = "died";
-            refuse({502, "upstream_failed", "the endpoint's answer broke off", {}, "api_error"});
-            co_return Attempt::Over;
-        }
-        scratch_->first_part.assign(part->bytes);
-        has_first_part_ = true;
-    }
-    std::vector<sluice_pair> headers;
-    for (const http::Header& h : reply_.headers()) {
-        headers.push_back({{h.name.data(), h.name.size()}, {h.value.data(), h.value.size()}});
-    }
-    sluice_request request{};
-    request.size = sizeof request;
-    request.flags = static_cast<std::uint32_t>(facts_.is_stream ? SLUICE_REQ_STREAM : 0);
-    request.request_id = {receipt_.id.data(), receipt_.id.size()};
-    request.path = {facts_.path.data(), facts_.path.size()};
-    request.model = {served_model_.data(), served_model_.size()};
-    request.client = {client_ip_.data(), client_ip_.size()};
-    request.attempt = leg().attempt - 1;
-    request.body = {reinterpret_cast<const std::uint8_t*>(body_.data()), body_.size()};
-    const route::Judgement judgement =
-        service_->engine->judge(decision.index, request, status_, headers, scratch_->first_part);
-    const bool may_go_on =
-        judgement == route::Judgement::Elsewhere || judgement == route::Judgement::Busy;
-    if (judgement == route::Judgement::Elsewhere) {
-        (*service_->pool)[decision.index].endpoint->note_refused(worker_.loop.now_us() +
-                                                                 kRefusedUs);
-    }
-    if (may_go_on && has_alternative(decision.index)) {
-        leg().verdict = judgement == route::Judgement::Busy ? "busy" : "draining";
-        scratch_->first_part.clear();
-        has_first_part_ = false;
-        co_return Attempt::Elsewhere;
-    }
-    leg().verdict = "relayed";
-    co_return Attempt::Answered;
-}
-
-bool Exchange::has_alternative(std::size_t chosen) const {
-    if (scratch_->tried.size() >= service_->rule->retry.connect) {
-        return false;
-    }
-    for (std::size_t i = 0; i < service_->pool->size(); ++i) {
-        const bool is_tried =
-            std::find(scratch_->tried.begin(), scratch_->tried.end(), i) != scratch_->tried.end();
-        if (i != chosen && !is_tried &&
-            service_->pool->excluded(i, served_model_) == fleet::Excluded::No) {
-            return true;
-        }
-    }
-    return false;
-}
 
 void Exchange::send_reply_head() {
     client_.send_head(status_, reply_.for_client(receipt_.id),
@@ -249,7 +18,8 @@ void Exchange::send_reply_head() {
 }
 
 net::Task<void> Exchange::relay() {
-    const rules::Timeouts& timeouts = service_->rule->timeouts;
+    const std::uint64_t chunk_gap_ms = service_->rule->timeouts.chunk_gap_ms;
+    client_.set_send_deadline(deadline_us_);
     const Observer::Kind kind = Observer::kind_of(reply_.header("Content-Type"));
     observer_.begin(kind);
     if (kind == Observer::Kind::Events) {
@@ -270,11 +40,16 @@ net::Task<void> Exchange::relay() {
     bool is_complete = upstream_.is_complete();
     while (!is_complete) {
         const bool is_held = !client_.head_taken();
-        const bool holds_less = timeouts.chunk_gap_ms == 0 || timeouts.chunk_gap_ms > kHeadHoldMs;
-        const std::uint64_t gap_ms = is_held && holds_less ? kHeadHoldMs : timeouts.chunk_gap_ms;
+        const bool holds_less = chunk_gap_ms == 0 || chunk_gap_ms > kHeadHoldMs;
+        const std::uint64_t gap_ms = is_held && holds_less ? kHeadHoldMs : chunk_gap_ms;
+        if (is_overdue()) {
+            // An endpoint that never pauses is never waited for.
+            const Error late = net::error_for(net::Op::kTimedOut, "answer");
+            co_await fail_relay(late);
+            co_return;
+        }
         auto part = co_await upstream_.read_body(wait_ms(gap_ms));
-        if (!part && part.error().code == Code::Timeout && is_held &&
-            worker_.loop.now_us() < deadline_us_) {
+        if (!part && part.error().code == Code::Timeout && is_held && !is_overdue()) {
             send_reply_head();
             const Status flushed = co_await client_.flush();
             if (!flushed) {
@@ -294,12 +69,17 @@ net::Task<void> Exchange::relay() {
         }
         if (is_complete && kind == Observer::Kind::Events && status_ < 300 &&
             !observer_.has_events()) {
+            receipt_.outcome = route::Outcome::Truncated;
             co_await end_stream_with_error("empty_stream", "the endpoint's stream held no event");
             co_return;
         }
         const Status sent = co_await client_.send_body(part->bytes, is_complete);
         if (!sent) {
             client_left();
+            if (is_overdue()) {
+                receipt_.outcome = route::Outcome::Timeout;
+                receipt_.error_code = is_capped() ? "max_stream_duration" : "total_timeout";
+            }
             co_return;
         }
     }
@@ -314,18 +94,18 @@ net::Task<void> Exchange::relay() {
 
 // The answer cannot be completed. What the client has seen decides how it is told.
 net::Task<void> Exchange::fail_relay(const Error& error) {
-    if (is_client_gone(error)) {
+    if (error.code == Code::Cancelled) {
         client_left();
         co_return;
     }
     const bool is_timeout = error.code == Code::Timeout;
-    leg().verdict = is_timeout ? "stalled" : "died";
+    const bool is_late = is_timeout && is_overdue();
+    leg().verdict = is_late ? "cut_off" : is_timeout ? "stalled" : "died";
     log::warn("response broke off",
               {{"endpoint", leg().endpoint}, {"request_id", receipt_.id}, {"reason", error.what}});
     if (!client_.head_taken()) {
         if (is_timeout) {
-            refuse(
-                {504, "upstream_timeout", "the endpoint did not answer in time", {}, "api_error"});
+            refuse_timeout();
         } else {
             refuse({502,
                     "upstream_failed",
@@ -335,24 +115,34 @@ net::Task<void> Exchange::fail_relay(const Error& error) {
         }
         co_return;
     }
+    receipt_.outcome = is_timeout ? route::Outcome::Timeout : route::Outcome::Truncated;
     if (observer_.kind() == Observer::Kind::Events) {
-        co_await end_stream_with_error(is_timeout ? "stream_stalled" : "stream_truncated",
-                                       is_timeout
-                                           ? "the endpoint fell silent"
-                                           : "the endpoint ended in the middle of the answer");
+        const bool is_cap = is_late && is_capped();
+        const char* const code = is_cap       ? "max_stream_duration"
+                                 : is_late    ? "total_timeout"
+                                 : is_timeout ? "stream_stalled"
+                                              : "stream_truncated";
+        const char* const message = is_cap       ? "the rule's limit for one response has passed"
+                                    : is_late    ? "the rule's limit for one request has passed"
+                                    : is_timeout ? "the endpoint fell silent"
+                                                 : "the endpoint ended within its answer";
+        co_await end_stream_with_error(code, message);
         co_return;
     }
-    receipt_.outcome = is_timeout ? route::Outcome::Timeout : route::Outcome::Truncated;
-    receipt_.error_code = is_timeout ? "response_stalled" : "response_truncated";
+    receipt_.error_code = is_late && is_capped() ? "max_stream_duration"
+                          : is_timeout           ? "response_stalled"
+                                                 : "response_truncated";
     client_.abort();
 }
 
 net::Task<void> Exchange::end_stream_with_error(std::string_view code, std::string_view message) {
-    receipt_.outcome =
-        code == "stream_stalled" ? route::Outcome::Timeout : route::Outcome::Truncated;
     receipt_.error_code = code;
     client_.close_after();
-    const std::string event = error_event(code, message, receipt_.id);
+    client_.set_send_deadline(net::kNever);
+    // The engine is to stop now, not when the client has taken the last of it.
+    upstream_.close();
+    const std::string event =
+        std::string(observer_.event_gap()) + error_event(code, message, receipt_.id);
     const Status sent = co_await client_.send_body(event, true);
     if (!sent) {
         client_left();

@@ -133,6 +133,11 @@ Result<std::string> explain(Shared& shared, std::string_view json) {
     receipt.model = facts.model;
     receipt.api = facts.api;
     receipt.is_stream = facts.is_stream;
+    if (!at.rule->is_admin_up) {
+        receipt.outcome = route::Outcome::Refused;
+        receipt.error_code = "rule_disabled";
+        return receipt.to_json();
+    }
 
     std::string served = facts.model;
     if (const auto alias = at.rule->model_aliases.find(served);

@@ -99,6 +99,7 @@ void Observer::begin(Kind kind) {
     has_events_ = false;
     is_done_ = false;
     is_line_cut_ = false;
+    is_between_events_ = true;
 }
 
 void Observer::see(std::string_view bytes) {
@@ -138,6 +139,7 @@ void Observer::see_events(std::string_view bytes) {
             tail_.append(bytes.substr(0, room));
             return;
         }
+        is_between_events_ = tail_.empty() && (end == 0 || (end == 1 && bytes.front() == '\r'));
         if (tail_.empty()) {
             see_line(bytes.substr(0, end));
         } else {

@@ -40,6 +40,11 @@ public:
     Usage usage() const;
     bool has_events() const noexcept { return has_events_; }
     bool is_done() const noexcept { return is_done_; }  // [DONE] came
+    // What has to come first if an event is added here: what was relayed may end within one.
+    std::string_view event_gap() const noexcept {
+        // Two line ends: the first may turn out to be the second half of one that was cut.
+        return tail_.empty() && !is_line_cut_ && is_between_events_ ? "" : "\n\n";
+    }
     Kind kind() const noexcept { return kind_; }
 
 private:
@@ -53,6 +58,7 @@ private:
     bool has_events_ = false;
     bool is_done_ = false;
     bool is_line_cut_ = false;
+    bool is_between_events_ = true;  // the last line was empty, or there was none
 };
 
 }  // namespace sluice::flow

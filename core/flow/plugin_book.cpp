@@ -95,14 +95,14 @@ sluice_endpoint seen_by_plugins(const plugin::EndpointInfo& info) noexcept {
 
 class EngineAdapter final : public route::Engine {
 public:
-    EngineAdapter(EnginePtr engine, std::vector<plugin::AttachmentPtr> attachments)
-        : engine_(std::move(engine)), attachments_(std::move(attachments)) {}
+    EngineAdapter(EnginePtr engine, const std::vector<plugin::AttachmentPtr>& attachments)
+        : engine_(std::move(engine)), attachments_(attachments.begin(), attachments.end()) {}
 
     route::Judgement judge(std::size_t pool_index, const sluice_request& request, int status,
                            std::span<const sluice_pair> headers,
                            std::string_view body) const noexcept override {
         const plugin::AttachmentPtr attachment =
-            pool_index < attachments_.size() ? attachments_[pool_index] : nullptr;
+            pool_index < attachments_.size() ? attachments_[pool_index].lock() : nullptr;
         const auto held = attachment ? attachment->hold() : nullptr;
         if (!held) {
             return route::Judgement::Relay;
@@ -151,7 +151,9 @@ public:
 
 private:
     EnginePtr engine_;
-    std::vector<plugin::AttachmentPtr> attachments_;
+    // Only the rule in force holds them: a request that goes on after an edit must not keep the
+    // subscription of an endpoint that was removed.
+    std::vector<std::weak_ptr<plugin::Attachment>> attachments_;
 };
 
 template <class Instance>
@@ -213,9 +215,9 @@ std::shared_ptr<const route::Selector> make_selector(
     return std::make_shared<SelectorAdapter>(std::move(view));
 }
 
-std::shared_ptr<const route::Engine> make_engine(EnginePtr engine,
-                                                 std::vector<plugin::AttachmentPtr> attachments) {
-    return std::make_shared<EngineAdapter>(std::move(engine), std::move(attachments));
+std::shared_ptr<const route::Engine> make_engine(
+    EnginePtr engine, const std::vector<plugin::AttachmentPtr>& attachments) {
+    return std::make_shared<EngineAdapter>(std::move(engine), attachments);
 }
 
 route::EngineTraits traits_of(const plugin::EngineInfo& info) {

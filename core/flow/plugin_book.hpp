@@ -55,9 +55,9 @@ std::string plugin_fields(const rules::Rule& rule, const plugin::Plugin& plugin)
 // What requests see of the instances.
 std::shared_ptr<const route::Selector> make_selector(
     std::shared_ptr<const plugin::SelectorView> view);
-// `attachments` by pool index; empty pointers where nothing is attached.
-std::shared_ptr<const route::Engine> make_engine(EnginePtr engine,
-                                                 std::vector<plugin::AttachmentPtr> attachments);
+// `attachments` by pool index; empty pointers where nothing is attached. Not kept alive.
+std::shared_ptr<const route::Engine> make_engine(
+    EnginePtr engine, const std::vector<plugin::AttachmentPtr>& attachments);
 route::EngineTraits traits_of(const plugin::EngineInfo& info);
 
 }  // namespace sluice::flow

@@ -73,10 +73,16 @@ struct Scratch {
 
 struct WorkerState {
     WorkerState(net::Loop& worker_loop, Shared& everyone)
-        : loop(worker_loop), shared(everyone), upstreams(worker_loop) {}
+        : loop(worker_loop),
+          shared(everyone),
+          directory(everyone.directory.get()),
+          upstreams(worker_loop) {}
 
     net::Loop& loop;
     Shared& shared;
+    // Shared::directory, brought here with each change so that requests need no lock. Another one
+    // may stand here after each wait.
+    std::shared_ptr<const Directory> directory;
     http::UpstreamPool upstreams;
     route::Ladder ladder;
     FlowMetrics metrics;

@@ -53,7 +53,8 @@ void write_upstream_head(const UpstreamHead& in, std::string& out) {
             continue;
         }
         if (http::is_hop_by_hop(header.name, in.connection) ||
-            starts_with_ignore_case(header.name, "x-sluice-")) {
+            starts_with_ignore_case(header.name, "x-sluice-") ||
+            (!in.authorization.empty() && http::equals_ignore_case(header.name, "authorization"))) {
             continue;
         }
         field(out, header.name, header.value);
@@ -65,6 +66,9 @@ void write_upstream_head(const UpstreamHead& in, std::string& out) {
     out.append(in.client_ip).append("\r\n");
     field(out, "X-Forwarded-Proto", "http");
     field(out, "X-Request-Id", in.request_id);
+    if (!in.authorization.empty()) {
+        field(out, "Authorization", in.authorization);
+    }
     if (in.attempt > 1) {
         field(out, "X-Sluice-Attempt", std::to_string(in.attempt));
     }

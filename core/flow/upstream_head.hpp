@@ -19,6 +19,7 @@ struct UpstreamHead {
     std::string_view host;        // of the endpoint
     std::string_view request_id;
     std::string_view client_ip;
+    std::string_view authorization;  // of the rule; empty: the client's own goes on
     std::uint32_t attempt = 1;
     std::optional<std::uint64_t> body_bytes;  // empty: no body and no length is said
 };

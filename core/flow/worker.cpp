@@ -74,6 +74,10 @@ void Worker::run(const std::function<void(State&)>& job) {
     finished.wait();
 }
 
+void Worker::set_directory(const std::shared_ptr<const Directory>& directory) {
+    run([&](State& state) { state.worker.directory = directory; });
+}
+
 Status Worker::open(const rules::ListenAddress& at, const http::ServerLimits& limits) {
     auto address = net::Address::parse_ip(at.ip, at.port);
     if (!address) {

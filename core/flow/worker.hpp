@@ -33,6 +33,8 @@ public:
 
     Status start();
 
+    // Requests whose rule is not known yet find theirs in it.
+    void set_directory(const std::shared_ptr<const Directory>& directory);
     Status open(const rules::ListenAddress& at, const http::ServerLimits& limits);
     void set_limits(const rules::ListenAddress& at, const http::ServerLimits& limits);
     // Stops listening; connections that are open go on and find the rules that are left.

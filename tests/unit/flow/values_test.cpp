@@ -52,6 +52,27 @@ TEST_SUITE("flow/observer") {
         }
     }
 
+    TEST_CASE("an event may be added wherever the stream was cut") {
+        for (const char* end : {"\n", "\r\n", "\r"}) {
+            const std::string event = std::string("data: {}") + end + end;
+            for (std::size_t cut = 0; cut <= event.size(); ++cut) {
+                CAPTURE(cut);
+                Observer o;
+                o.begin(Observer::Kind::Events);
+                o.see(std::string("data: 1") + end + end);
+                o.see(event.substr(0, cut));
+                // Begins at a line of its own behind an empty one, whatever went before.
+                const std::string seen = event.substr(0, cut) + std::string(o.event_gap());
+                const bool is_apart = cut == 0 || cut == event.size() || seen.ends_with("\n\n") ||
+                                      seen.ends_with("\n\r") || seen.ends_with("\r\r");
+                CHECK(is_apart);
+                if (cut == 0) {
+                    CHECK(o.event_gap().empty());
+                }
+            }
+        }
+    }
+
     TEST_CASE("a line without end is not kept") {
         Observer o;
         o.begin(Observer::Kind::Events);
@@ -104,6 +125,36 @@ TEST_SUITE("flow/observer") {
 }
 
 TEST_SUITE("flow/upstream_head") {
+    TEST_CASE("a rule's own key stands in the place of the client's") {
+        const std::vector<http::Header> fields = {{"authorization", "Bearer of-the-client"},
+                                                  {"AUTHORIZATION", "Basic again"},
+                                                  {"X-Api-Key", "stays"}};
+        http::RequestHead head;
+        head.method = "GET";
+        head.path = "/v1/models";
+        head.headers = fields;
+        const auto written = [&](std::string_view authorization) {
+            std::string out;
+            flow::write_upstream_head({.client = head,
+                                       .connection = {},
+                                       .host = "h",
+                                       .request_id = "i",
+                                       .client_ip = "127.0.0.1",
+                                       .authorization = authorization,
+                                       .attempt = 1,
+                                       .body_bytes = {}},
+                                      out);
+            return out;
+        };
+        const std::string with = written("Bearer of-the-rule");
+        CHECK(with.find("\r\nAuthorization: Bearer of-the-rule\r\n") != std::string::npos);
+        CHECK(with.find("of-the-client") == std::string::npos);
+        CHECK(with.find("again") == std::string::npos);
+        CHECK(with.find("X-Api-Key: stays") != std::string::npos);
+        const std::string without = written({});
+        CHECK(without.find("authorization: Bearer of-the-client\r\n") != std::string::npos);
+    }
+
     TEST_CASE("what ends at this hop does not go on, what the client may not say neither") {
         const std::vector<http::Header> fields = {{"Host", "gw:8080"},
                                                   {"Connection", "close, X-Private"},
@@ -129,6 +180,7 @@ TEST_SUITE("flow/upstream_head") {
                                    .host = "10.0.0.7:8000",
                                    .request_id = "mine",
                                    .client_ip = "198.51.100.4",
+                                   .authorization = {},
                                    .attempt = 2,
                                    .body_bytes = 12},
                                   out);

@@ -1,0 +1,222 @@
+// How the conductor makes the Service of a rule from what the rule had before.
+#include "core/base/log.hpp"
+#include "core/flow/conductor.hpp"
+
+namespace sluice::flow {
+namespace {
+
+// A selector that never finds anybody: the rule's plugin could not be made. Requests get a 503 and
+// the reason is in the log.
+class NoSelector final : public route::Selector {
+public:
+    Choice choose(const sluice_request&, std::span<sluice_candidate>) const noexcept override {
+        return {};
+    }
+    void observe(const sluice_outcome&) const noexcept override {}
+};
+
+route::KvCounters counters_of(const rules::Rule& rule) {
+    route::KvCounters out;
+    const std::string service = std::to_string(rule.number);
+    auto& registry = metrics::registry();
+    for (const rules::EndpointSpec& e : rule.endpoints) {
+        const metrics::Labels labels{{"service", service}, {"ep_idx", std::to_string(e.ep_idx)}};
+        out.hits.push_back(&registry.counter("loxilb_pd_kv_tier15_hits_total",
+                                             "Requests routed to the longest prefix.", labels));
+        out.spills.push_back(
+            &registry.counter("loxilb_pd_kv_tier15_spills_total",
+                              "Requests whose best endpoint was over its load bound.", labels));
+        out.cold_seeds.push_back(&registry.counter("loxilb_pd_kv_tier15_cold_seeds_total",
+                                                   "Requests sent to fill a cold endpoint.",
+                                                   labels));
+    }
+    out.fallthrough = &registry.counter("loxilb_pd_kv_tier15_fallthrough_total",
+                                        "KV-exact attempts that fell through.");
+    return out;
+}
+
+const fleet::Member* member_of(const route::ServicePtr& service, std::uint64_t endpoint) {
+    if (service) {
+        for (const fleet::Member& member : service->pool->members()) {
+            if (member.endpoint->id() == endpoint) {
+                return &member;
+            }
+        }
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+fleet::EndpointPtr Conductor::endpoint(const rules::EndpointSpec& spec) {
+    auto& slot = endpoints_[{spec.ip, spec.port}];
+    if (auto known = slot.lock()) {
+        return known;
+    }
+    auto made = std::make_shared<fleet::Endpoint>(next_endpoint_id_++, spec.ip, spec.port);
+    slot = made;
+    return made;
+}
+
+std::shared_ptr<const route::Selector> Conductor::selector_of(const rules::RulePtr& rule,
+                                                              const fleet::Pool& pool) {
+    auto instance = plugins_.selector(*rule);
+    if (!instance) {
+        log::error("selector cannot be made",
+                   {{"rule", rule->id}, {"reason", instance.error().what}});
+        return std::make_shared<NoSelector>();
+    }
+    std::vector<sluice_candidate> rows(pool.size());
+    for (std::size_t i = 0; i < pool.size(); ++i) {
+        rows[i].size = sizeof rows[i];
+        rows[i].endpoint = pool[i].endpoint->id();
+        rows[i].dp_rank = SLUICE_ANY;
+        rows[i].roles = SLUICE_ROLE_WHOLE;
+        rows[i].weight = pool[i].spec.weight;
+        rows[i].kv_used_ratio = -1;
+        rows[i].load_age_us = UINT64_MAX;
+        const std::string& name = pool[i].endpoint->name();
+        rows[i].name = {name.data(), name.size()};
+    }
+    auto view = plugin::SelectorView::prepare({{*instance, 1.0F}}, rows);
+    if (!view) {
+        log::error("selector cannot be made", {{"rule", rule->id}, {"reason", view.error().what}});
+        return std::make_shared<NoSelector>();
+    }
+    return make_selector(std::move(*view));
+}
+
+// Endpoints that stay keep their attachment; plain rules that name no engine watch nothing, because
+// nobody said that an engine answers there.
+void Conductor::attach(const rules::Rule& rule, const fleet::Pool& pool, Kept& kept) {
+    const bool is_exact = rule.kv.exact_mode != 0;
+    const bool is_watched = kept.engine && (is_exact || rule.is_engine_given);
+    const auto watch = static_cast<std::uint32_t>(
+        !is_watched ? 0
+                    : SLUICE_WATCH_LOAD | SLUICE_WATCH_MODELS | (is_exact ? SLUICE_WATCH_KV : 0));
+    if (watch != kept.watch || rule.kv.dp_ranks != kept.ranks) {
+        // The adapter was told otherwise. Other rules may hold what we let go of here: then it
+        // stays, and is given to us again.
+        kept.attachments.clear();
+        kept.watch = watch;
+        kept.ranks = rule.kv.dp_ranks;
+    }
+    std::map<std::uint64_t, plugin::AttachmentPtr> next;
+    for (const fleet::Member& member : pool.members()) {
+        const std::uint64_t id = member.endpoint->id();
+        if (const auto it = kept.attachments.find(id); it != kept.attachments.end()) {
+            next.insert(*it);
+            continue;
+        }
+        if (!is_watched || next.contains(id)) {
+            continue;
+        }
+        plugin::EndpointInfo info;
+        info.id = id;
+        info.roles = SLUICE_ROLE_WHOLE;
+        info.base_url = member.endpoint->base_url();
+        info.name = member.endpoint->name();
+        info.address = info.name.substr(0, info.name.rfind(':'));
+        info.authorization = kept.key ? *kept.key->authorization() : std::string();
+        info.num_dp_ranks = rule.kv.dp_ranks;
+        info.weight = member.spec.weight;
+        auto attached = kept.engine->attach(info, watch);
+        if (attached) {
+            next.emplace(id, std::move(*attached));
+        } else {
+            log::error("endpoint cannot be watched",
+                       {{"endpoint", info.name}, {"reason", attached.error().what}});
+        }
+    }
+    kept.attachments = std::move(next);
+}
+
+void Conductor::take_engine(const rules::Rule& rule, Kept& kept, route::Service& service) {
+    auto engine = plugins_.engine(rule);
+    if (!engine) {
+        log::error("engine adapter cannot be made",
+                   {{"rule", rule.id}, {"reason", engine.error().what}});
+        return;
+    }
+    if (kept.engine != *engine) {
+        kept.attachments.clear();
+    }
+    kept.engine = *engine;
+    service.traits = traits_of((*engine)->info());
+}
+
+void Conductor::take_plane(const rules::Rule& rule, Kept& kept, route::Service& service) {
+    if (rule.kv.exact_mode == 0) {
+        kept.plane.reset();
+        return;
+    }
+    if (!kept.plane) {
+        kept.plane = std::make_shared<route::KvPlane>(
+            kv::IndexOptions{.max_blocks_per_endpoint = rule.kv.max_blocks});
+    } else if (kept.rule->kv.max_blocks != rule.kv.max_blocks) {
+        runtime_.events().post_or_run(
+            [plane = kept.plane, bound = rule.kv.max_blocks] { plane->set_max_blocks(bound); });
+    }
+    service.kv = kept.plane;
+    for (const fleet::Member& member : service.pool->members()) {
+        service.kv_members.push_back(kept.plane->member(member.endpoint->id()));
+    }
+}
+
+void Conductor::take_key(const rules::Rule& rule, Kept& kept) {
+    if (rule.auth_file.empty()) {
+        kept.key.reset();
+        return;
+    }
+    if (!kept.key || kept.key->path() != rule.auth_file) {
+        kept.key = std::make_shared<fleet::BackendKey>(rule.auth_file);
+    }
+    refresh_key(kept, true);
+}
+
+// The adapter's own calls carry the key too.
+void Conductor::refresh_key(Kept& kept, bool is_forced) {
+    const auto changed = kept.key->refresh(is_forced);
+    if (changed && *changed) {
+        for (const auto& [id, attachment] : kept.attachments) {
+            attachment->set_authorization(*kept.key->authorization());
+        }
+    }
+    // Said once: the file is looked at every few seconds.
+    if (!changed && !kept.is_key_lost) {
+        log::error("backend key cannot be read", {{"reason", changed.error().what}});
+    }
+    kept.is_key_lost = !changed;
+}
+
+std::shared_ptr<route::Service> Conductor::make_service(const rules::RulePtr& rule, Kept& kept) {
+    auto service = std::make_shared<route::Service>();
+    service->rule = rule;
+    std::vector<fleet::Member> members;
+    auto names = std::make_shared<route::Names>();
+    names->rule = rule->id;
+    for (const rules::EndpointSpec& spec : rule->endpoints) {
+        const fleet::EndpointPtr live = endpoint(spec);
+        const fleet::Member* before = member_of(kept.service, live->id());
+        const fleet::ProbeState* known = before == nullptr ? nullptr : before->probe.get();
+        members.push_back({spec, live, prober_.probe(spec, rule->probe, known)});
+        names->endpoints.push_back(members.back().endpoint->name());
+        // The address was checked with the rule.
+        service->addresses.push_back(net::Address::parse_ip(spec.ip, spec.port).value());
+    }
+    service->names = std::move(names);
+    service->pool = std::make_shared<const fleet::Pool>(std::move(members));
+    service->selector = selector_of(rule, *service->pool);
+    service->kv_counters = counters_of(*rule);
+    service->gate.is_restricted = !rule->allowed_sources.empty();
+    service->gate.sources = route::read_sources(rule->allowed_sources);
+    service->gate.occupancy = kept.occupancy;
+    take_key(*rule, kept);
+    service->key = kept.key;
+    take_engine(*rule, kept, *service);
+    take_plane(*rule, kept, *service);
+    kept.rule = rule;
+    return service;
+}
+
+}  // namespace sluice::flow
