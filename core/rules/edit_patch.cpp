@@ -1,4 +1,6 @@
 // Merge patches.
+#include <iterator>
+
 #include "core/rules/auth_file.hpp"
 #include "core/rules/edit.hpp"
 #include "core/rules/field.hpp"
@@ -117,7 +119,8 @@ std::optional<Refusal> check_service(Json::Object& patch, const Rule& previous,
         if (!keeps(*field, it->second.is_null() ? nullptr : &it->second, previous, stored)) {
             return immutable(it->first, it->first + " of a live rule cannot change");
         }
-        it = patch.erase(it);  // the stored spelling stays
+        // Of the key and the id the stored spelling stays.
+        it = is_of_key(it->first) || it->first == "id" ? patch.erase(it) : std::next(it);
     }
     const auto path = patch.find("backend_auth_file");
     if (path != patch.end() && path->second == Json(kHidden)) {

@@ -114,24 +114,6 @@ bool is_default(const Field& field, const Json& value) {
     return false;
 }
 
-// A value for people, cut at a whole character.
-std::string shown(const Field& field, const Json& value) {
-    constexpr std::size_t kMost = 64;
-    if (field.is_hidden) {
-        return "***";
-    }
-    std::string out = value.dump();
-    if (out.size() > kMost) {
-        std::size_t end = kMost;
-        while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0U) == 0x80U) {
-            --end;
-        }
-        out.resize(end);
-        out += "...";
-    }
-    return out;
-}
-
 Refusal not_supported_yet(const std::string& where, const Field& field, const Json& value) {
     std::string have = field.built.empty()
                            ? (field.fallback.empty() ? "absent" : std::string(field.fallback))
@@ -220,6 +202,23 @@ std::string lower(std::string_view text) {
 }
 
 }  // namespace
+
+std::string shown(const Field& field, const Json& value) {
+    constexpr std::size_t kMost = 64;
+    if (field.is_hidden) {
+        return "***";
+    }
+    std::string out = value.dump();
+    if (out.size() > kMost) {
+        std::size_t end = kMost;
+        while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0U) == 0x80U) {
+            --end;
+        }
+        out.resize(end);
+        out += "...";
+    }
+    return out;
+}
 
 const Field* find_field(std::span<const Field> table, std::string_view name) {
     const auto it =

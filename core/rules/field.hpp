@@ -152,6 +152,9 @@ Json default_of(const Field& field);
 // Whether both say the same; null is absent. For values that check_value() accepted.
 bool is_same_value(const Field& field, const Json* a, const Json* b);
 
+// The value for people: cut at a whole character, not shown when it is hidden.
+std::string shown(const Field& field, const Json& value);
+
 // What may be given, for people: "1..65535", "tcp", "a, b or c".
 std::string allowed_text(const Field& field);
 

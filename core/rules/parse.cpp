@@ -1,5 +1,7 @@
 #include "core/rules/parse.hpp"
 
+#include <charconv>
+
 #include "core/rules/field.hpp"
 #include "core/rules/key.hpp"
 #include "core/rules/parse_parts.hpp"
@@ -11,6 +13,70 @@ Parsed refused(Refusal refusal) {
     Parsed out;
     out.refusal = std::move(refusal);
     return out;
+}
+
+struct Found {
+    const Field* field = nullptr;
+    const Json* value = nullptr;
+};
+
+// "timeouts.connect_ms", "endpoints[1].weight": as refusals spell fields. Nothing when the body
+// does not have it.
+Found find_value(const Json& document, std::string_view path) {
+    const Json::Object* object = document.object();
+    std::span<const Field> table = body_fields();
+    const std::string_view first = path.substr(0, path.find_first_of(".["));
+    if (find_field(table, first) == nullptr) {
+        const auto service = object->find("serviceArguments");
+        object = service == object->end() ? nullptr : service->second.object();
+        table = service_fields();
+    }
+    Found out;
+    while (object != nullptr && !path.empty()) {
+        const std::string_view name = path.substr(0, path.find_first_of(".["));
+        const auto it = object->find(name);
+        out.field = find_field(table, name);
+        out.value = it == object->end() || out.field == nullptr ? nullptr : &it->second;
+        path.remove_prefix(name.size());
+        if (out.value == nullptr) {
+            return {};
+        }
+        if (path.starts_with('[')) {
+            std::size_t index = 0;
+            const auto [end, ec] =
+                std::from_chars(path.data() + 1, path.data() + path.size(), index);
+            const Json::Array* list = out.value->array();
+            if (ec != std::errc() || list == nullptr || index >= list->size()) {
+                return {};
+            }
+            out.value = &(*list)[index];
+            path.remove_prefix(static_cast<std::size_t>(end + 1 - path.data()));
+            table = name == "endpoints" ? endpoint_fields() : source_fields();
+        } else {
+            table = out.field->members;
+        }
+        if (path.empty()) {
+            return out;
+        }
+        path.remove_prefix(1);  // '.'
+        object = out.value->object();
+    }
+    return {};
+}
+
+// A refusal says the value that is refused.
+Refusal with_value(Refusal refusal, const Json& document) {
+    const Found found = find_value(document, refusal.field);
+    const bool is_plain = found.value != nullptr && found.value->object() == nullptr &&
+                          found.value->array() == nullptr;
+    if (!is_plain) {
+        return refusal;
+    }
+    const std::string value = shown(*found.field, *found.value);
+    if (refusal.message.find(value) == std::string::npos) {
+        refusal.message += "; it is " + value;
+    }
+    return refusal;
 }
 
 bool is_id(std::string_view id) {
@@ -52,8 +118,8 @@ std::optional<Refusal> take_service(Effective& in, const Defaults& defaults, Dra
     return take_kv(in, defaults, out);
 }
 
-// After the rules between fields.
-std::optional<Refusal> check_all_supported(const Json::Object& top) {
+// After the rules between fields. The endpoints are `given`'s: those of `top` are in another order.
+std::optional<Refusal> check_all_supported(const Json::Object& top, const Json& given) {
     if (auto refusal = check_supported(body_fields(), top, "")) {
         return refusal;
     }
@@ -61,7 +127,7 @@ std::optional<Refusal> check_all_supported(const Json::Object& top) {
             check_supported(service_fields(), *top.at("serviceArguments").object(), "")) {
         return refusal;
     }
-    const Json::Array& endpoints = *top.at("endpoints").array();
+    const Json::Array& endpoints = *given.object()->at("endpoints").array();
     for (std::size_t i = 0; i < endpoints.size(); ++i) {
         if (auto refusal = check_supported(endpoint_fields(), *endpoints[i].object(),
                                            "endpoints[" + std::to_string(i) + "].")) {
@@ -144,32 +210,36 @@ Parsed parse_rule(std::string_view body, const Defaults& defaults, const Loaded&
 }
 
 Parsed parse_document(Json document, const Defaults& defaults, const Loaded& loaded) {
+    const Json given = document;
+    const auto refused_with = [&given](Refusal refusal) {
+        return refused(with_value(std::move(refusal), given));
+    };
     Json::Object& top = *document.object();
     if (auto refusal = check_object(body_fields(), top, "")) {
-        return refused(std::move(*refusal));
+        return refused_with(std::move(*refusal));
     }
     Json::Object& service = *top.find("serviceArguments")->second.object();
     if (auto refusal = check_object(service_fields(), service, "")) {
-        return refused(std::move(*refusal));
+        return refused_with(std::move(*refusal));
     }
     Draft draft;
     if (auto refusal = take_endpoints(*top.find("endpoints")->second.array(), draft)) {
-        return refused(std::move(*refusal));
+        return refused_with(std::move(*refusal));
     }
     if (const auto sources = top.find("allowedSources"); sources != top.end()) {
         if (auto refusal = take_sources(*sources->second.array(), draft)) {
-            return refused(std::move(*refusal));
+            return refused_with(std::move(*refusal));
         }
     }
     Effective effective(service, defaults);
     if (auto refusal = take_service(effective, defaults, draft)) {
-        return refused(std::move(*refusal));
+        return refused_with(std::move(*refusal));
     }
-    if (auto refusal = check_all_supported(top)) {
-        return refused(std::move(*refusal));
+    if (auto refusal = check_all_supported(top, given)) {
+        return refused_with(std::move(*refusal));
     }
     if (auto refusal = take_plugins(effective, loaded, draft)) {
-        return refused(std::move(*refusal));
+        return refused_with(std::move(*refusal));
     }
     warn_about_stored(service_fields(), service, "", draft.warnings);
 

@@ -181,6 +181,9 @@ std::optional<Refusal> take_limits(Effective& in, Draft& out) {
     }
     Timeouts& t = out.rule.timeouts;
     t.client_idle_ms = in.u64("timeouts.client_idle_ms");
+    if (t.client_idle_ms % 1000 == 0) {
+        in.set("inactiveTimeOut", Json(t.client_idle_ms / 1000));
+    }
     t.header_ms = in.u64("timeouts.header_ms");
     t.body_ms = in.u64("timeouts.body_ms");
     t.connect_ms = in.u64("timeouts.connect_ms");

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/log.hpp"
+#include "core/rules/auth_file.hpp"
 #include "core/rules/json_value.hpp"
 #include "core/rules/key.hpp"
 #include "core/rules/rule_book.hpp"
@@ -103,6 +104,11 @@ std::optional<Refusal> RuleBook::adopt(const state::RuleRow& row, std::vector<Ru
     }
     std::sort(rule.endpoints.begin(), rule.endpoints.end(),
               [](const EndpointSpec& a, const EndpointSpec& b) { return a.ep_idx < b.ep_idx; });
+    if (!rule.auth_file.empty()) {
+        if (auto refusal = check_auth_file(rule.auth_file)) {
+            parsed.warnings.push_back({refusal->code, refusal->field, refusal->message});
+        }
+    }
     auto ptr = std::make_shared<const Rule>(std::move(rule));
     if (auto refusal = hooks_.prepare(ptr, nullptr, parsed.warnings)) {
         // A listener may come back and its owner tries again; anything else needs an operator.

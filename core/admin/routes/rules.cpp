@@ -225,6 +225,15 @@ const Route kRoutes[] = {
      .body = "RulePatch",
      .reply = "RuleStored",
      .may = "404 409 415 422 503 507"},
+    {.method = "PATCH",
+     .pattern = "/netlox/v1/config/loadbalancer/hosturl/{hosturl}"
+                "/externalipaddress/{ip}/port/{port}/protocol/{proto}",
+     .handler = patch_by_key,
+     .summary = "Changes the rule of exactly this host and key by a merge patch.",
+     .query = key_params(),
+     .body = "RulePatch",
+     .reply = "RuleStored",
+     .may = "404 409 415 422 503 507"},
     {.method = "DELETE",
      .pattern =
          "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}",
@@ -243,14 +252,14 @@ const Route kRoutes[] = {
      .pattern = "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}"
                 "/portmax/{portmax}/protocol/{proto}",
      .handler = delete_by_range,
-     .summary = "The same for a range of ports, which is one port here.",
+     .summary = "Deletes the rule of exactly this key; a range of ports is one port.",
      .query = key_params(),
      .may = "404 503 507"},
     {.method = "DELETE",
      .pattern = "/netlox/v1/config/loadbalancer/hosturl/{hosturl}/externalipaddress/{ip}"
                 "/port/{port}/portmax/{portmax}/protocol/{proto}",
      .handler = delete_by_range,
-     .summary = "The same with a host.",
+     .summary = "Deletes the rule of exactly this host and key; a range of ports is one port.",
      .query = key_params(),
      .may = "404 503 507"},
 };

@@ -86,6 +86,18 @@ TEST_CASE("a patch changes the rule of its key and answers as a POST does") {
                          R"({"serviceArguments":{"port":1}})")) == "\"immutable\"");
 }
 
+TEST_CASE("a rule with a host is patched by its host") {
+    const Quiet quiet;
+    Gateway gw;
+    REQUIRE(gw.ask("POST", kLb, body({{"host", R"("Api.x:80")"}})).status == 200);
+    const std::string patch = R"({"serviceArguments":{"name":"n"}})";
+    CHECK(gw.ask("PATCH", kKey, patch).status == 404);
+    CHECK(gw.ask("PATCH", kLb + "/hosturl/api.X/externalipaddress/127.0.0.1/port/8080/protocol/tcp",
+                 patch)
+              .status == 200);
+    CHECK(gw.book.table()->rules()[0]->name == "n");
+}
+
 TEST_CASE("a patch is JSON or a merge patch, whatever its parameters") {
     const Quiet quiet;
     Gateway gw;

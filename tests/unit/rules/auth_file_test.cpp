@@ -89,6 +89,12 @@ TEST_CASE("a key file is kept when it is sent back as it is shown, and is in no 
     RuleBook again(store, hooks);
     REQUIRE(again.load().ok());
     CHECK(again.table()->rules()[0]->auth_file == file.path);
+    CHECK(again.warnings(1).empty());
+    // A start without the file keeps the rule and says so.
+    ::chmod(file.path.c_str(), 0644);
+    REQUIRE(again.load().ok());
+    REQUIRE(again.warnings(1).size() == 1);
+    CHECK(again.warnings(1)[0].code == "auth_file_unusable");
 }
 
 TEST_SUITE_END();

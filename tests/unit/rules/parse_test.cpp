@@ -85,6 +85,29 @@ TEST_CASE("the documented vLLM rule is taken as it stands") {
     CHECK(parsed.warnings.empty());
 }
 
+TEST_CASE("the documented TensorRT-LLM rules are known and wait for their engine") {
+    const std::string pd =
+        R"({"serviceArguments":{"externalIP":"192.0.2.10","port":2040,"protocol":"tcp","sel":0,"mode":4,"security":0,"pd_disagg_mode":true,
+  "kvEngineType":"trtllm","kvExactMode":1,"kvBlockSize":32,"kvWarmupSec":5,"sse_mode":true,"host":"192.0.2.10","monitor":true,"cb_enable":true,
+  "probetype":"http","probeport":8355,"probereq":"/health","probeTimeout":5,"probeRetries":2},
+ "endpoints":[{"endpointIP":"198.51.100.11","targetPort":8355,"weight":1,"ep_role":1},
+  {"endpointIP":"198.51.100.12","targetPort":8355,"weight":1,"ep_role":1},{"endpointIP":"198.51.100.21","targetPort":8355,"weight":1,"ep_role":2}]})";
+    const auto code = [](const std::string& text) {
+        const Parsed parsed = parse_rule(text, {}, kLoaded);
+        return parsed.refusal ? parsed.refusal->code : std::string();
+    };
+    const auto with = [&pd](const std::string& member) {
+        std::string out = pd;
+        return out.replace(out.find("\"sel\":0"), 7, member);
+    };
+    CHECK(code(pd) == "not_supported_yet");
+    CHECK(code(with(R"("kvZmqPort":5557)")) == "not_supported_yet");
+    CHECK(code(with(R"("kvZmqPort":5600)")) == "kv_zmq_port_unused");
+    CHECK(code(with(R"("kvDpRankCount":2)")) == "kv_dp_ranks_unused");
+    CHECK(code(with(R"("kvHashAlgo":"sha256_cbor")")) == "kv_hash_algo_incompatible");
+    CHECK(code(with(R"("kvHashAlgo":"blockhash_trtllm")")) == "not_supported_yet");
+}
+
 TEST_CASE("every field that is built arrives in the rule") {
     const Parsed parsed = accepted(body(
         {{"id", R"("r-1")"},
@@ -176,6 +199,9 @@ TEST_CASE("inactiveTimeOut is the idle limit of a client, and 0 is none given") 
     CHECK(parsed.rule.timeouts.body_ms == 60'000);
     CHECK(effective(parsed, "timeouts").find("\"client_idle_ms\":30000") != std::string::npos);
     CHECK(accepted(body({{"inactiveTimeOut", "0"}})).rule.timeouts.client_idle_ms == 75'000);
+    CHECK(effective(accepted(body()), "inactiveTimeOut") == "75");
+    CHECK(effective(accepted(body({{"timeouts", R"({"client_idle_ms":1500})"}})), "inactiveTimeOut")
+              .empty());
     CHECK(accepted(body({{"inactiveTimeOut", "30"}, {"timeouts", R"({"client_idle_ms":30000})"}}))
               .rule.timeouts.client_idle_ms == 30'000);
 }

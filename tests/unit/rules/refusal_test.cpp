@@ -388,6 +388,30 @@ std::vector<Row> endpoint_rows() {
 
 }  // namespace
 
+TEST_CASE("a refusal shows the value, at its place in the body, and no secret") {
+    struct Row {
+        std::string body, field, shown;
+    };
+    const std::string two =
+        R"([{"endpointIP":"10.0.0.9","targetPort":1,"weight":1,"httpMethod":"HEAD"},{"endpointIP":"10.0.0.1","targetPort":1,"weight":1}])";
+    for (const Row& row :
+         {Row{body({{"externalIP", R"("localhost")"}}), "externalIP", "\"localhost\""},
+          Row{body({{"kvExactMode", "2"}}), "kvExactMode", "2"},
+          Row{body({{"probetype", R"("icmp")"}}), "probetype", "\"icmp\""},
+          Row{body({{"timeouts", R"({"total_ms":"1s"})"}}), "timeouts.total_ms", "\"1s\""},
+          Row{body({}, {}, {{"allowedSources", R"([{"prefix":"x/9"}])"}}),
+              "allowedSources[0].prefix", "\"x/9\""},
+          Row{body({}, {}, {{"endpoints", two}}), "endpoints[0].httpMethod", "\"HEAD\""},
+          Row{body({{"backend_auth_file", R"("secret")"}}), "backend_auth_file", "***"}}) {
+        CAPTURE(row.field);
+        const Parsed parsed = parse_rule(row.body, {}, {{"vllm"}, {"rr"}});
+        REQUIRE(parsed.refusal.has_value());
+        CHECK(parsed.refusal->field == row.field);
+        CHECK(parsed.refusal->message.find(row.shown) != std::string::npos);
+        CHECK(parsed.refusal->message.find("secret") == std::string::npos);
+    }
+}
+
 TEST_CASE("a refused body says why and changes nothing") {
     test::MemoryStore store;
     test::RecordingHooks hooks;
