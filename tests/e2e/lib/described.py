@@ -65,6 +65,8 @@ class Document:
         self._patterns.sort(key=lambda p: p[1].count("{"))
         self.codes = {row["code"]: row["statuses"] for row in
                       root["components"]["schemas"]["Error"]["x-sluice-codes"]}
+        # Of a request that is refused before its path is looked at.
+        self.before_paths = set(root.get("x-sluice-before-paths", []))
         self._resolver = jsonschema.RefResolver("", root)
         self._validators = {}
 
@@ -106,12 +108,14 @@ class Document:
             self._check_strange(method, target, reply, where)
             return
         answer = operation.answer(reply.status)
+        if answer is None and reply.status in self.before_paths:
+            answer = self.root["components"]["responses"][str(reply.status)]
         assert answer is not None, f"{where} is not declared ({sorted(operation.statuses)})"
         self._check_body(method, answer.get("content"), reply, where)
 
     def _check_strange(self, method, target, reply, where):
         known = self.paths_of(target)
-        wanted = ANY_PATH | ({405} if known else {404})
+        wanted = ANY_PATH | self.before_paths | ({405} if known else {404})
         assert reply.status in wanted, f"{where}, expected one of {sorted(wanted)}"
         if reply.status == 405:
             allowed = {m.strip() for m in reply.header("Allow").split(",")}

@@ -90,8 +90,10 @@ class World:
                 entry.pop("effective")
                 entry.pop("warnings")
             for entry in value.get("Attr", []):
-                for name in ("minDelay", "avgDelay", "maxDelay", "currState"):
+                for name in ("minDelay", "avgDelay", "maxDelay", "currState", "reason"):
                     entry.pop(name, None)
+            for name in ("in_flight_requests", "drain_deadline_exceeded"):
+                value.pop(name, None)
             out[path] = value
         return out
 
