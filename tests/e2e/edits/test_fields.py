@@ -238,3 +238,58 @@ def test_a_limit_under_load_never_lets_more_through(gateway, engines):
     assert set(statuses) <= {200, 503} and statuses.count(200) >= 4
     assert most[0] <= 4
     assert complete(vip, "x").status == 200
+
+
+def test_ipv6_clients_are_told_apart_too(gateway, engines):
+    engine = engines(1)[0]
+    vip = gateway.vip("::1")
+    host, port = split_address(vip)
+    body = rule(vip, [engine.address])
+
+    def ask():
+        import socket
+        client = RawClient.__new__(RawClient)
+        client.socket = socket.create_connection((host, port), timeout=10)
+        client.buffer, client.is_eof = b"", False
+        with client:
+            client.send(request_bytes("POST", "/v1/completions",
+                                      {"model": "tiny", "prompt": "x", "max_tokens": 1}))
+            return client.read_reply()
+    gateway.create({**body, "allowedSources": [{"prefix": "10.0.0.0/8"}, {"prefix": "::1/128"}]})
+    assert ask().status == 200
+    gateway.create({**body, "allowedSources": [{"prefix": "0.0.0.0/0"}, {"prefix": "fd00::/8"}]})
+    assert error_of(ask()) == (403, "source_not_allowed")
+
+
+def keepalive_timers(port):
+    """Seconds until the kernel asks, for each connection to this port that carries nothing now."""
+    tick = os.sysconf("SC_CLK_TCK")
+    with open("/proc/net/tcp") as f:
+        rows = [line.split() for line in f.readlines()[1:]]
+    timers = [r[5].split(":") for r in rows if r[2].endswith(f":{port:04X}") and r[3] == "01"]
+    return [int(when, 16) / tick for kind, when in timers if int(kind, 16) == 2]
+
+
+def test_keepalive_of_a_rule_is_set_on_its_upstream_connections(gateway, engines):
+    asked, usual = engines(2)
+    vip, other_vip = gateway.vip(), gateway.vip()
+    gateway.create(rule(vip, [asked.address], backend_keepalive_interval_sec=5))
+    gateway.create(rule(other_vip, [usual.address]))
+    ports = [int(e.address.rsplit(":", 1)[1]) for e in (asked, usual)]
+    assert complete(vip, "x").status == complete(other_vip, "x").status == 200
+    soon, later = (wait_until(lambda p=p: keepalive_timers(p), 5, "a kept connection") for p in ports)
+    assert all(s <= 5 for s in soon)
+    assert all(s > 5 for s in later)
+
+
+def test_a_request_beyond_its_own_limit_says_so_in_the_stream(gateway, engines):
+    engine = engines(1, "--decode-us-per-token", 15_000)[0]
+    vip = gateway.vip()
+    gateway.create(rule(vip, [engine.address], timeouts={"total_ms": 700}))
+    with RawClient(vip, limit_s=60) as client:
+        stream(client, 3000)
+        events = client.read_reply().events()
+    assert json.loads(events[-1])["error"]["code"] == "total_timeout" and "[DONE]" not in events
+    assert gateway.receipt("it")["outcome"] == "timeout"
+    engine.arm("hang")
+    assert error_of(complete(vip, "x")) == (504, "upstream_timeout")
