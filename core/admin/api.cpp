@@ -1,5 +1,9 @@
 #include "core/admin/api.hpp"
 
+#include <algorithm>
+
+#include "core/admin/origins.hpp"
+#include "core/admin/switches.hpp"
 #include "core/base/log.hpp"
 #include "core/base/metrics.hpp"
 
@@ -15,34 +19,104 @@ bool may_view(Access access, const std::string& method) {
     return access == Access::Reading || (access == Access::ByMethod && is_reading(method));
 }
 
-Response counted(Response response) {
-    metrics::registry()
-        .counter("sluice_api_requests_total", "Management requests answered.",
-                 {{"status", std::to_string(response.status)}})
-        .add();
-    return response;
+bool is_change(const Route& route, const std::string& method) {
+    return !is_reading(method) &&
+           (route.access == Access::Admin || route.access == Access::ByMethod);
+}
+
+// What an operator does while maintenance is on.
+bool is_maintenance_work(const Route& route) {
+    constexpr std::string_view kExempt[] = {"/netlox/v1/maintenance", "/netlox/v1/config/snapshot",
+                                            "/netlox/v1/config/restore",
+                                            "/netlox/v1/config/persist"};
+    return std::find(std::begin(kExempt), std::end(kExempt), route.pattern) != std::end(kExempt);
+}
+
+Response frozen() {
+    Response out = refusal_response({503, "maintenance", "",
+                                     "the gateway is in maintenance and takes no changes",
+                                     "PUT /netlox/v1/maintenance with enabled false first"});
+    out.headers.emplace_back("Retry-After", "60");
+    return out;
 }
 
 }  // namespace
 
+Response Api::finished(const Request& request, Response response) const {
+    metrics::registry()
+        .counter("sluice_api_requests_total", "Management requests answered.",
+                 {{"status", std::to_string(response.status)}})
+        .add();
+    if (!request.origin.empty()) {
+        response.headers.emplace_back("Vary", "Origin");
+        if (is_origin_allowed(request)) {
+            response.headers.emplace_back("Access-Control-Allow-Origin", request.origin);
+        }
+    }
+    return response;
+}
+
+bool Api::is_origin_allowed(const Request& request) const {
+    const std::vector<std::string> configured = context_.node->knobs.cors_origins();
+    return contains_origin(configured, request.origin) ||
+           contains_origin(stored_origins(context_.book), request.origin);
+}
+
+Response Api::preflight(Request& request) const {
+    Response out;
+    out.status = 204;
+    out.headers.emplace_back("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
+    out.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type");
+    out.headers.emplace_back("Access-Control-Max-Age", "600");
+    return finished(request, std::move(out));
+}
+
 std::optional<Response> Api::admit(Request& request, bool& wants_body, std::uint64_t now_us) {
+    auto early = judge(request, wants_body, now_us);
+    if (early) {
+        return finished(request, std::move(*early));
+    }
+    return std::nullopt;
+}
+
+std::optional<Response> Api::judge(Request& request, bool& wants_body, std::uint64_t now_us) {
     wants_body = false;
-    // A page in an operator's browser can send requests to a loopback address; it cannot leave out
-    // its origin.
-    if (!is_reading(request.method) && !request.origin.empty()) {
-        return counted(refusal_response(
-            {403, "cross_origin", "", "requests from web pages of other origins are off", ""}));
+    // Without tokens whoever reaches the port may do everything. A page whose name is made to
+    // resolve to loopback reaches it, too, from the operator's own browser; its name gives it away.
+    if (auth_.is_open() && !context_.node->knobs.is_our_name(request.host)) {
+        return refusal_response({421, "misdirected", "Host",
+                                 "this host name is not one of the management interface",
+                                 "an IP address, localhost, or a name of [api] names"});
+    }
+    if (!request.origin.empty()) {
+        const bool is_allowed = is_origin_allowed(request);
+        if (request.method == "OPTIONS" && !request.asked_method.empty() && is_allowed) {
+            return preflight(request);
+        }
+        // A page in an operator's browser can send requests to a loopback address; it cannot leave
+        // out its origin.
+        if (!is_reading(request.method) && !is_allowed) {
+            return refusal_response(
+                {403, "cross_origin", "", "requests from web pages of other origins are off", ""});
+        }
     }
     Router::Found found = router_.find(request);
     const Access access = found.access;
     if (access != Access::Public) {
         // Before the answer to an unknown path: who has no token learns nothing about paths.
         if (auto denied = auth_.admit(request, may_view(access, request.method), now_us)) {
-            return counted(std::move(*denied));
+            return denied;
         }
+    } else if (auth_.is_open() || !request.authorization.empty()) {
+        // Some public routes tell more to those who are known; guesses are counted here, too.
+        (void)auth_.admit(request, true, now_us);
     }
     if (found.route == nullptr) {
-        return counted(std::move(found.answer));
+        return std::move(found.answer);
+    }
+    if (is_change(*found.route, request.method) && !is_maintenance_work(*found.route) &&
+        maintenance(context_.book).is_on) {
+        return frozen();
     }
     wants_body = !found.route->body.empty();
     return std::nullopt;
@@ -51,16 +125,17 @@ std::optional<Response> Api::admit(Request& request, bool& wants_body, std::uint
 Response Api::answer(Request& request) {
     const Router::Found found = router_.find(request);
     if (found.route == nullptr) {
-        return counted(found.answer);
+        return finished(request, found.answer);
     }
     try {
-        return counted(found.route->handler(context_, request));
+        return finished(request, found.route->handler(context_, request));
     } catch (const std::exception& e) {
         log::error("management request failed", {{"path", request.path}, {"why", e.what()}});
     } catch (...) {
         log::error("management request failed", {{"path", request.path}});
     }
-    return counted(refusal_response({500, "internal", "", "internal error; see the log", ""}));
+    return finished(request,
+                    refusal_response({500, "internal", "", "internal error; see the log", ""}));
 }
 
 }  // namespace sluice::admin

@@ -1,4 +1,5 @@
-// One request of the management interface, from its text to its answer: route, right, handler.
+// One request of the management interface, from its text to its answer: whom it was meant for,
+// where it comes from, route, right, handler.
 //
 // Threads: any; several requests at a time.
 // Errors:  none leave handle(): whatever a handler or a library throws becomes a 500.
@@ -18,7 +19,17 @@ public:
     // After admit().
     Response answer(Request& request);
 
+    // Takes other tokens from the next request on.
+    void replace(Tokens tokens) { auth_.replace(std::move(tokens)); }
+    Context& context() noexcept { return context_; }
+
 private:
+    std::optional<Response> judge(Request& request, bool& wants_body, std::uint64_t now_us);
+    // Counts the answer and says whether a page of another origin may read it.
+    Response finished(const Request& request, Response response) const;
+    bool is_origin_allowed(const Request& request) const;
+    Response preflight(Request& request) const;
+
     Context context_;
     Router router_;
     Auth auth_;

@@ -185,7 +185,9 @@ std::optional<Tokens::Match> Tokens::find(std::string_view token) const {
 }
 
 std::optional<Response> Auth::admit(Request& request, bool is_reading, std::uint64_t now_us) {
-    if (tokens_.empty()) {
+    const auto tokens = tokens_.get();
+    if (tokens->empty()) {
+        request.is_identified = true;
         return std::nullopt;
     }
     const std::string_view token = bearer(request.authorization);
@@ -200,13 +202,14 @@ std::optional<Response> Auth::admit(Request& request, bool is_reading, std::uint
         out.headers.emplace_back("Retry-After", std::to_string(kGuessEvery.count()));
         return out;
     }
-    const auto match = tokens_.find(token);
+    const auto match = tokens->find(token);
     if (!match) {
         wrong_guess(guesser, now_us);
         log::warn("management request with an unknown token", {{"from", request.address}});
         return unauthorized("unknown", "the token is not known");
     }
     request.actor = match->name;
+    request.is_identified = true;
     if (match->role != Role::Admin && !is_reading) {
         count_failure("role");
         return refusal_response({403, "forbidden", "", "a viewer may only read", "GET"});

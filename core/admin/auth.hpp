@@ -19,6 +19,7 @@
 
 #include "core/admin/http_value.hpp"
 #include "core/base/result.hpp"
+#include "core/base/snapshot.hpp"
 
 namespace sluice::admin {
 
@@ -56,9 +57,14 @@ public:
     static constexpr std::chrono::seconds kGuessEvery{6};
     static constexpr std::size_t kMaxAddresses = 1024;
 
-    explicit Auth(Tokens tokens) : tokens_(std::move(tokens)) {}
+    explicit Auth(Tokens tokens) { replace(std::move(tokens)); }
 
-    // Sets request.actor, or says why not. `is_reading`: a viewer may.
+    // No token is asked for.
+    bool is_open() const { return tokens_.get()->empty(); }
+    // From the next request on; who guessed stays known.
+    void replace(Tokens tokens) { tokens_.set(std::make_shared<const Tokens>(std::move(tokens))); }
+
+    // Sets request.actor and is_identified, or says why not. `is_reading`: a viewer may.
     std::optional<Response> admit(Request& request, bool is_reading, std::uint64_t now_us);
     std::size_t remembered() const;
 
@@ -71,7 +77,7 @@ private:
     bool may_guess(const std::string& address, std::uint64_t now_us);
     void wrong_guess(const std::string& address, std::uint64_t now_us);
 
-    const Tokens tokens_;
+    Snapshot<Tokens> tokens_;
     mutable std::mutex mu_;
     std::map<std::string, Guesser> guessers_;  // guarded by mu_
 };

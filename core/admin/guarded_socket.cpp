@@ -9,20 +9,31 @@
 #include <algorithm>
 
 #include "core/base/clock.hpp"
+#include "core/rules/key.hpp"
 
 namespace sluice::admin {
 namespace {
 
+// The holder of an IPv6 network has 2^64 addresses.
+std::string party(const std::string& address) {
+    if (address.find(':') == std::string::npos) {
+        return address;
+    }
+    return rules::ipv6_network(address).value_or(address);
+}
+
 class GuardedConnection final : public Poco::Net::StreamSocketImpl {
 public:
-    GuardedConnection(poco_socket_t fd, std::shared_ptr<Connections> connections,
-                      SocketLimits limits)
+    GuardedConnection(poco_socket_t fd, const std::string& address,
+                      std::shared_ptr<Connections> connections, SocketLimits limits)
         : StreamSocketImpl(fd),
           connections_(std::move(connections)),
           limits_(limits),
           receive_by_us_(now_us() + limits.request_us) {
-        connections_->add(fd);
+        connections_->add(fd, address);
     }
+
+    void restart_send_deadline() noexcept { send_by_us_ = 0; }
 
     int receiveBytes(void* buffer, int length, int flags) override {
         wait(receive_by_us_, SELECT_READ);
@@ -89,7 +100,8 @@ public:
             error();  // throws what Poco's loop expects
         }
         client = Poco::Net::SocketAddress(reinterpret_cast<const sockaddr*>(&address), size);
-        return new GuardedConnection(fd, connections_, limits_);  // Poco counts references
+        return new GuardedConnection(fd, client.host().toString(), connections_,
+                                     limits_);  // Poco counts references
     }
 
 private:
@@ -99,30 +111,53 @@ private:
 
 }  // namespace
 
-void Connections::add(int fd) {
+void Connections::add(int fd, const std::string& address) {
+    const std::string who = party(address);
     const std::lock_guard lock(mu_);
-    fds_.insert(fd);
+    peers_[fd] = who;
+    ++counts_[who];
 }
 
 void Connections::remove(int fd) {
     const std::lock_guard lock(mu_);
-    fds_.erase(fd);
+    const auto it = peers_.find(fd);
+    if (it == peers_.end()) {
+        return;
+    }
+    const auto count = counts_.find(it->second);
+    if (--count->second == 0) {
+        counts_.erase(count);
+    }
+    peers_.erase(it);
 }
 
 void Connections::shut_down_all() {
     const std::lock_guard lock(mu_);
-    for (const int fd : fds_) {
+    for (const auto& [fd, who] : peers_) {
         ::shutdown(fd, SHUT_RDWR);
     }
 }
 
 std::size_t Connections::size() const {
     const std::lock_guard lock(mu_);
-    return fds_.size();
+    return peers_.size();
+}
+
+std::size_t Connections::of_address(const std::string& address) const {
+    const std::string who = party(address);
+    const std::lock_guard lock(mu_);
+    const auto it = counts_.find(who);
+    return it == counts_.end() ? 0 : it->second;
 }
 
 GuardedServerSocket::GuardedServerSocket(std::shared_ptr<Connections> connections,
                                          SocketLimits limits)
     : ServerSocket(new GuardedListener(std::move(connections), limits), true) {}
+
+void restart_send_deadline(const Poco::Net::Socket& connection) {
+    if (auto* guarded = dynamic_cast<GuardedConnection*>(connection.impl())) {
+        guarded->restart_send_deadline();
+    }
+}
 
 }  // namespace sluice::admin

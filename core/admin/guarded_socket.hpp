@@ -1,32 +1,37 @@
 // A listening socket whose connections have deadlines: a client that sends a byte now and then, or
-// never reads its answer, does not keep a thread.
+// never reads its answer, does not keep a thread. It knows who is connected, so that one address
+// cannot take every place.
 //
 // Threads: any. Connections belong to the server's pool threads; shut_down_all() is any.
 // Owns:    nothing of the connections: they are known while they live.
-// Limits:  `request_us` for a whole request to arrive, and again for its answer to be taken;
-//          `pause_us` between two bytes.
+// Limits:  `request_us` for a whole request to arrive, and again for its answer (or a piece of an
+//          answer that is streamed) to be taken; `pause_us` between two bytes.
 #pragma once
 #include <Poco/Net/ServerSocket.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <string>
 
 namespace sluice::admin {
 
-// The descriptors of the live connections.
+// The descriptors of the live connections, and whose they are.
 class Connections {
 public:
-    void add(int fd);
+    // Addresses of one IPv6 /64 count as one.
+    void add(int fd, const std::string& address);
     void remove(int fd);
     // Ends them for both directions; their threads notice at once.
     void shut_down_all();
     std::size_t size() const;
+    std::size_t of_address(const std::string& address) const;
 
 private:
     mutable std::mutex mu_;
-    std::set<int> fds_;  // guarded by mu_
+    std::map<int, std::string> peers_;           // guarded by mu_
+    std::map<std::string, std::size_t> counts_;  // guarded by mu_
 };
 
 struct SocketLimits {
@@ -39,5 +44,8 @@ class GuardedServerSocket : public Poco::Net::ServerSocket {
 public:
     GuardedServerSocket(std::shared_ptr<Connections> connections, SocketLimits limits);
 };
+
+// What is sent on a connection of such a socket from here on has its own time.
+void restart_send_deadline(const Poco::Net::Socket& connection);
 
 }  // namespace sluice::admin

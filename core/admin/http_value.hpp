@@ -2,6 +2,8 @@
 //
 // Threads: any (values).
 #pragma once
+#include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,17 +24,31 @@ struct Request {
     std::string query;  // still escaped, without '?'
     std::string authorization;
     std::string content_type;
-    std::string origin;   // what a browser says about the page that asks
-    std::string address;  // of the client, without port
+    std::string host;            // whom the client thinks to talk to, with port
+    std::string origin;          // what a browser says about the page that asks
+    std::string asked_method{};  // Access-Control-Request-Method: the method of the request to come
+    std::string address;         // of the client, without port
     std::string body;
 
     // Filled on the way to the handler.
     std::map<std::string, std::string, std::less<>> params;  // of the path and of the query
     std::string actor = "local";                             // token name
+    // A token was given and is known, or none is needed.
+    bool is_identified = false;
 
     // Empty when it is absent.
     const std::string& param(std::string_view name) const;
     bool has(std::string_view name) const { return params.find(name) != params.end(); }
+};
+
+// Takes an answer piece by piece, on the connection's thread.
+class Outlet {
+public:
+    virtual ~Outlet() = default;
+    // False: the client is gone or too slow, or the server stops. Nothing can be sent any more.
+    virtual bool send(std::string_view piece) = 0;
+    // Waits; false as above, and at once when that happens.
+    virtual bool wait(std::chrono::milliseconds at_most) = 0;
 };
 
 struct Response {
@@ -40,6 +56,8 @@ struct Response {
     std::string body;
     std::string content_type = "application/json";
     std::vector<std::pair<std::string, std::string>> headers;
+    // Instead of `body`: writes the answer until it returns.
+    std::function<void(Outlet&)> stream;
 };
 
 Response json_response(const rules::Json& body, int status = 200);

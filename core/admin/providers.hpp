@@ -20,14 +20,20 @@ namespace sluice::admin {
 // GET /status/ready: 200 when ready, else 503 with the same body.
 struct Readiness {
     bool ready = true;
-    std::vector<std::string>
-        reasons;                     // why not, or what an operator should look at (dormant rules)
-    std::string profile = "strict";  // boot.profile
-    bool database_found = false;     // boot.snapshot_found
-    bool boot_succeeded = true;      // boot.succeeded
-    bool degraded = false;           // boot.degraded
-    std::uint64_t generation = 0;    // boot.generation
-    std::string set_aside;           // boot.quarantine_path
+    std::vector<std::string> reasons;  // `code: text`: why not, or what an operator should look at
+    std::string profile = "strict";    // boot.profile
+    bool database_found = false;       // boot.snapshot_found
+    bool boot_succeeded = true;        // boot.succeeded
+    bool degraded = false;             // boot.degraded
+    std::uint64_t generation = 0;      // boot.generation
+    std::string set_aside;             // boot.quarantine_path
+};
+
+// GET /status/capabilities
+struct Capability {
+    std::string name;
+    bool is_ready = true;
+    std::string code;  // why not
 };
 
 struct KvLive {
@@ -78,6 +84,16 @@ public:
     virtual Readiness ready() = 0;
     // JSON; the interface shows it as the value of "plugins".
     virtual std::string plugins_json() = 0;
+    // What loaded plugins and this build can do.
+    virtual std::vector<Capability> capabilities() = 0;
+    // A JSON object of what only the daemon knows: settings without secrets, listeners, workers.
+    virtual std::string diagnostics_json() = 0;
+    // A file of the file system whose room matters: the state file.
+    virtual std::string state_file() = 0;
+    // Requests of clients that are being answered.
+    virtual std::uint64_t in_flight() = 0;
+    // From here on new requests of clients are refused, or taken again.
+    virtual void refuse_new_requests(bool is_refusing) = 0;
     // A JSON array of receipts, newest first; shown as the value of "flows".
     virtual std::string flows_json(const FlowFilter& filter) = 0;
     // `{rule|listener, headers, body}` in, a receipt out; nothing is sent anywhere.

@@ -159,7 +159,8 @@ Router::Router() {
 }
 
 std::vector<Topic> topics() {
-    return {rule_topic(), node_topic(), metrics_topic(), flow_topic(), kv_topic(), meta_topic()};
+    return {rule_topic(),   node_topic(), metrics_topic(), switch_topic(), cors_topic(),
+            worker_topic(), flow_topic(), kv_topic(),      meta_topic()};
 }
 
 Router::Found Router::find(Request& request) const {
@@ -205,6 +206,11 @@ Router::Found Router::find(Request& request) const {
         while (!methods.empty()) {
             add_method(allow, take_until(methods, ' '));
         }
+    }
+    if (!allow.empty() && method == "OPTIONS") {
+        out.answer.status = 204;
+        out.answer.headers.emplace_back("Allow", allow + ", OPTIONS");
+        return out;
     }
     out.answer = allow.empty()
                      ? refusal_response({404, "not_found", "", "there is no such path", ""})

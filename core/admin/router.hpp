@@ -10,22 +10,34 @@
 //          or whose value is outside its range.
 #pragma once
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/admin/http_value.hpp"
+#include "core/admin/knobs.hpp"
 #include "core/admin/providers.hpp"
+#include "core/admin/worker_board.hpp"
 #include "core/rules/rule_book.hpp"
 
 namespace sluice::admin {
+
+// What the interface itself keeps while it runs.
+struct NodeState {
+    Knobs knobs;
+    WorkerBoard workers;
+    std::mutex switch_mu;  // held while a stored switch is read and written anew
+};
 
 struct Context {
     rules::RuleBook& book;
     Providers& providers;
     std::string version;
     std::string build_info;
+    std::shared_ptr<NodeState> node = std::make_shared<NodeState>();
 };
 
 using Handler = Response (*)(Context&, Request&);
@@ -89,6 +101,9 @@ struct Absent {
 Topic rule_topic();
 Topic node_topic();
 Topic metrics_topic();
+Topic switch_topic();
+Topic cors_topic();
+Topic worker_topic();
 Topic flow_topic();
 Topic kv_topic();
 Topic meta_topic();

@@ -3,20 +3,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <thread>
 
+#include "core/admin/switches.hpp"
 #include "core/base/clock.hpp"
 #include "core/flow/scrape.hpp"
 
 namespace sluice::app {
 
-const char* const kVersion = "0.1.0";
-
 namespace {
-
-namespace fs = std::filesystem;
 
 // Each proxied stream takes two descriptors; the hard limit is what the operator allows.
 void raise_descriptor_limit() {
@@ -30,27 +25,7 @@ void raise_descriptor_limit() {
     }
 }
 
-fs::path program_directory() {
-    std::error_code ignored;
-    const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-    return program.parent_path();
-}
-
 }  // namespace
-
-std::vector<std::string> plugin_directories(const Settings& settings) {
-    std::vector<std::string> out;
-    std::error_code ignored;
-    const fs::path beside = program_directory() / ".." / "lib" / "sluice" / "plugins";
-    if (fs::is_directory(beside, ignored)) {
-        out.push_back(fs::canonical(beside, ignored).string());
-    }
-    for (const std::string& dir : plugin::default_plugin_directories()) {
-        out.push_back(dir);
-    }
-    out.insert(out.end(), settings.plugin_dirs.begin(), settings.plugin_dirs.end());
-    return out;
-}
 
 Daemon::Daemon(Settings settings) : settings_(std::move(settings)) {}
 
@@ -104,11 +79,10 @@ void Daemon::start_plugins() {
 Status Daemon::start() {
     raise_descriptor_limit();
     is_started_ = true;
-    const auto environment = [](std::string_view name) -> std::optional<std::string> {
-        const char* value = std::getenv(std::string(name).c_str());
-        return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-    };
-    auto defaults = rules::Defaults::from(environment, settings_.rule_defaults);
+    if (const auto wrong = problems(settings_); !wrong.empty()) {
+        return Error{Code::Invalid, wrong.front()};
+    }
+    auto defaults = rule_defaults(settings_);
     if (!defaults) {
         return std::move(defaults).error();
     }
@@ -137,6 +111,9 @@ Status Daemon::start() {
     if (Status started = prober_->start(); !started) {
         return started;
     }
+    if (Status resumed = resume_maintenance(); !resumed) {
+        return resumed;
+    }
     conductor_ = std::make_unique<flow::Conductor>(*shared_, workers_, *registry_, *runtime_,
                                                    *events_, *prober_);
     book_ = std::make_unique<rules::RuleBook>(*store_, *conductor_, *defaults);
@@ -151,13 +128,10 @@ Status Daemon::start() {
         metrics::registry().add_source([shared = shared_.get()](std::vector<metrics::Family>& out) {
             flow::scrape(*shared->directory.get(), out);
         });
-    live_ = std::make_unique<Live>(*shared_, *conductor_, *registry_, *book_, boot_);
-    admin::Config config;
-    config.host = settings_.api_host;
-    config.port = settings_.api_port;
-    config.token_file = settings_.api_token_file;
-    config.version = kVersion;
-    api_ = std::make_unique<admin::ApiServer>(config, *book_, *live_);
+    log::set_level(admin::log_switch(*book_, settings_.log_level).level);
+    live_ = std::make_unique<Live>(*shared_, *conductor_, *registry_, *book_, workers_, settings_,
+                                   boot_);
+    api_ = std::make_unique<admin::ApiServer>(api_config(settings_), *book_, *live_);
     if (Status started = api_->start(); !started) {
         return started;
     }
@@ -172,10 +146,50 @@ void Daemon::tick() {
     conductor_->tick();
 }
 
+// Before a listener is open: a gateway that was put into maintenance takes no request at its start.
+Status Daemon::resume_maintenance() {
+    const auto contents = store_->load();
+    if (!contents) {
+        return Status(contents.error()).error().at("stored settings");
+    }
+    const auto stored = contents->settings.find(std::string(admin::kMaintenanceSetting));
+    if (stored != contents->settings.end() && admin::parse_maintenance(stored->second).is_on) {
+        shared_->is_refusing_new.store(true, std::memory_order_relaxed);
+        log::warn("maintenance is on: requests are refused until it ends");
+    }
+    return {};
+}
+
+void Daemon::reload_refused(const std::string& why) {
+    live_->reload_refused(why);
+}
+
+// Everything is judged before anything changes.
 void Daemon::reload(const Settings& next) {
-    log::set_level(next.log_level);
-    settings_.log_level = next.log_level;
+    const auto defaults = rule_defaults(next);
+    if (!defaults) {
+        live_->reload_refused(defaults.error().what);
+        return;
+    }
+    if (const Status staged = api_->stage(api_config(next)); !staged) {
+        live_->reload_refused(staged.error().what);
+        return;
+    }
+    api_->commit_staged();
+    log::set_level(admin::log_switch(*book_, next.log_level).level);
     shared_->library.clear();
+    settings_.drain_timeout_sec = next.drain_timeout_sec;
+    for (std::size_t i = 0; const Shown& now : shown(settings_)) {
+        const std::vector<Shown> wanted = shown(next);
+        if (i < wanted.size() && now.needs_restart && now.value != wanted[i].value) {
+            log::warn("a changed setting needs a restart",
+                      {{"setting", "[" + now.section + "] " + now.key},
+                       {"in_force", now.value},
+                       {"configured", wanted[i].value}});
+        }
+        ++i;
+    }
+    live_->reloaded(next);
     log::info("configuration reloaded", {{"log_level", log::to_string(next.log_level)}});
 }
 

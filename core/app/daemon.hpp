@@ -19,8 +19,6 @@
 
 namespace sluice::app {
 
-extern const char* const kVersion;
-
 class Daemon {
 public:
     explicit Daemon(Settings settings);
@@ -31,8 +29,11 @@ public:
     Status start();
     // Every few seconds while running.
     void tick();
-    // Takes over what may change while running: the log level; tokenizers are read anew.
+    // Takes over what may change while running and names what needs a restart; tokenizers are read
+    // anew. What is wrong with `next` is logged and counted, and changes nothing.
     void reload(const Settings& next);
+    // The same for settings that cannot even be read.
+    void reload_refused(const std::string& why);
     // Refuses new work, lets requests finish for at most the drain time-out, ends.
     void stop();
 
@@ -40,6 +41,7 @@ private:
     Status start_workers();
     Status open_state();
     void start_plugins();
+    Status resume_maintenance();
 
     Settings settings_;
     std::unique_ptr<state::Store> store_;
@@ -57,9 +59,5 @@ private:
     std::uint64_t scrape_source_ = 0;
     bool is_started_ = false;
 };
-
-// Directories in which plugins are looked for: beside the program when it runs from a build tree,
-// the packages' and the local one, then the configuration's.
-std::vector<std::string> plugin_directories(const Settings& settings);
 
 }  // namespace sluice::app

@@ -1,5 +1,8 @@
 #include "core/app/ini.hpp"
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -20,14 +23,21 @@ std::string_view trimmed(std::string_view s) noexcept {
 
 }  // namespace
 
-Result<std::vector<IniEntry>> parse_ini(std::string_view text, const std::string& name) {
-    std::vector<IniEntry> out;
+Result<Ini> parse_ini(std::string_view text, const std::string& name) {
+    Ini out;
     std::string section;
     std::uint32_t line_number = 0;
     const auto fail = [&](std::string_view what) {
         return Error{Code::Invalid,
                      name + ":" + std::to_string(line_number) + ": " + std::string(what)};
     };
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (text.starts_with(kByteOrderMark)) {
+        text.remove_prefix(kByteOrderMark.size());
+    }
+    if (text.find('\0') != std::string_view::npos) {
+        return Error{Code::Invalid, name + ": not a text file of UTF-8"};
+    }
     while (!text.empty()) {
         const std::size_t end = text.find('\n');
         const std::string_view line = trimmed(text.substr(0, end));
@@ -41,6 +51,13 @@ Result<std::vector<IniEntry>> parse_ini(std::string_view text, const std::string
                 return fail("a section is written [name]");
             }
             section = trimmed(line.substr(1, line.size() - 2));
+            if (section.empty()) {
+                return fail("a section is written [name]");
+            }
+            if (out.sections.size() == kMaxEntries) {
+                return fail("too many sections");
+            }
+            out.sections.push_back({section, line_number});
             continue;
         }
         const std::size_t equals = line.find('=');
@@ -51,25 +68,30 @@ Result<std::vector<IniEntry>> parse_ini(std::string_view text, const std::string
         if (section.empty()) {
             return fail("a key stands before the first [section]");
         }
-        for (const IniEntry& entry : out) {
+        for (const IniEntry& entry : out.entries) {
             if (entry.section == section && entry.key == key) {
                 return fail("[" + section + "] " + std::string(key) +
                             " was already given in line " + std::to_string(entry.line));
             }
         }
-        if (out.size() == kMaxEntries) {
+        if (out.entries.size() == kMaxEntries) {
             return fail("too many entries");
         }
-        out.push_back({section, std::string(key), std::string(trimmed(line.substr(equals + 1))),
-                       line_number});
+        out.entries.push_back({section, std::string(key),
+                               std::string(trimmed(line.substr(equals + 1))), line_number});
     }
     return out;
 }
 
-Result<std::vector<IniEntry>> read_ini(const std::string& path) {
+Result<Ini> read_ini(const std::string& path) {
+    std::error_code failed;
+    // Before it is opened: a pipe would keep the start waiting.
+    if (std::filesystem::exists(path, failed) && !std::filesystem::is_regular_file(path, failed)) {
+        return Error{Code::Invalid, path + ": not a regular file"};
+    }
     std::ifstream file(path, std::ios::binary);
     if (!file) {
-        return Error{Code::NotFound, path + ": cannot be opened"};
+        return Error{Code::NotFound, path + ": cannot be opened: " + std::strerror(errno)};
     }
     std::ostringstream text;
     text << file.rdbuf();

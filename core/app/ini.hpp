@@ -2,7 +2,7 @@
 //
 // Poco's reader drops line numbers and takes what it does not understand; an operator's typo must
 // be named with its place, so the file is read here: "[section]", "key = value", "#" and ";"
-// comments.
+// comments on lines of their own. A byte order mark and CR LF line ends are taken.
 //
 // Threads: any.
 // Errors:  NotFound, Io, Invalid with file and line.
@@ -22,8 +22,18 @@ struct IniEntry {
     std::uint32_t line = 0;
 };
 
-Result<std::vector<IniEntry>> read_ini(const std::string& path);
+struct IniSection {
+    std::string name;
+    std::uint32_t line = 0;
+};
+
+struct Ini {
+    std::vector<IniSection> sections;  // as they are opened, also empty ones
+    std::vector<IniEntry> entries;
+};
+
+Result<Ini> read_ini(const std::string& path);
 // The same from text; `name` stands for the file in errors.
-Result<std::vector<IniEntry>> parse_ini(std::string_view text, const std::string& name);
+Result<Ini> parse_ini(std::string_view text, const std::string& name);
 
 }  // namespace sluice::app

@@ -7,11 +7,13 @@
 namespace sluice::app {
 
 Live::Live(flow::Shared& shared, flow::Conductor& conductor, plugin::Registry& registry,
-           rules::RuleBook& book, Boot boot)
+           rules::RuleBook& book, const Workers& workers, const Settings& settings, Boot boot)
     : shared_(shared),
       conductor_(conductor),
       registry_(registry),
       book_(book),
+      workers_(workers),
+      settings_(std::make_shared<const Settings>(settings)),
       boot_(std::move(boot)) {}
 
 admin::Readiness Live::ready() {
@@ -21,7 +23,7 @@ admin::Readiness Live::ready() {
     out.degraded = !boot_.set_aside.empty();
     if (is_draining_.load(std::memory_order_relaxed)) {
         out.ready = false;
-        out.reasons.emplace_back("draining");
+        out.reasons.emplace_back("draining: the gateway is stopping");
     }
     for (const std::string& vip : conductor_.unbound()) {
         out.ready = false;
@@ -29,11 +31,12 @@ admin::Readiness Live::ready() {
     }
     for (const rules::Dormant& rule : book_.dormant()) {
         out.degraded = true;
-        out.reasons.push_back("rule " + rule.id +
+        out.reasons.push_back("rule_not_in_force: rule " + rule.id +
                               " is stored but not in force: " + rule.why.message);
     }
     if (!boot_.set_aside.empty()) {
-        out.reasons.push_back("the database was damaged and set aside as " + boot_.set_aside);
+        out.reasons.push_back("database_set_aside: the database was damaged and set aside as " +
+                              boot_.set_aside);
     }
     return out;
 }

@@ -3,11 +3,16 @@
 // Threads: any number of the interface's at once; reads snapshots only.
 #pragma once
 #include <atomic>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "core/admin/providers.hpp"
+#include "core/app/settings.hpp"
 #include "core/flow/conductor.hpp"
 #include "core/flow/shared.hpp"
+#include "core/flow/worker.hpp"
 #include "core/plugin/registry.hpp"
 #include "core/rules/rule_book.hpp"
 
@@ -19,15 +24,25 @@ struct Boot {
     std::string set_aside;  // where a damaged database was moved
 };
 
+using Workers = std::vector<std::unique_ptr<flow::Worker>>;
+
 class Live final : public admin::Providers {
 public:
     Live(flow::Shared& shared, flow::Conductor& conductor, plugin::Registry& registry,
-         rules::RuleBook& book, Boot boot);
+         rules::RuleBook& book, const Workers& workers, const Settings& settings, Boot boot);
 
     // From now on not ready.
     void drain() noexcept { is_draining_.store(true, std::memory_order_relaxed); }
+    // A reload went well and these are in force, or it was refused and why.
+    void reloaded(const Settings& settings);
+    void reload_refused(const std::string& why);
 
     admin::Readiness ready() override;
+    std::vector<admin::Capability> capabilities() override;
+    std::string diagnostics_json() override;
+    std::string state_file() override { return settings_.get()->state_file; }
+    std::uint64_t in_flight() override;
+    void refuse_new_requests(bool is_refusing) override;
     std::string plugins_json() override;
     std::string flows_json(const admin::FlowFilter& filter) override;
     Result<std::string> explain(std::string_view json) override;
@@ -43,8 +58,18 @@ private:
     flow::Conductor& conductor_;
     plugin::Registry& registry_;
     rules::RuleBook& book_;
+    const Workers& workers_;
+    Snapshot<Settings> settings_;
     const Boot boot_;
     std::atomic<bool> is_draining_{false};
+
+    struct Reloads {
+        std::uint64_t taken = 0;
+        std::uint64_t refused = 0;
+        std::string last_refusal;  // empty when the last one went well
+    };
+    std::mutex mu_;
+    Reloads reloads_;  // guarded by mu_
 };
 
 }  // namespace sluice::app

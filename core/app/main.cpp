@@ -1,7 +1,7 @@
 // sluiced: reads its settings, runs the daemon in the foreground, obeys signals.
 //
-// SIGTERM and SIGINT drain and end with 0, SIGHUP reloads. Exit codes: 1 a start that failed, 2 bad
-// flags or configuration.
+// SIGTERM and SIGINT drain and end with 0; a second one ends at once, by the signal. SIGHUP
+// reloads. Exit codes: 1 a start that failed, 2 bad flags or configuration, also of --check.
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -28,6 +28,26 @@ sigset_t block_signals() {
     return set;
 }
 
+// Who asks again does not want to wait for requests.
+void let_signals_end_it() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+int check(const sluice::app::Settings& settings) {
+    const std::vector<std::string> wrong = sluice::app::problems(settings);
+    for (const std::string& one : wrong) {
+        std::fprintf(stderr, "sluiced: %s\n", one.c_str());
+    }
+    if (wrong.empty()) {
+        std::printf("configuration is good\n");
+    }
+    return wrong.empty() ? 0 : 2;
+}
+
 void run(sluice::app::Daemon& daemon, const sigset_t& signals,
          const std::vector<std::string>& arguments) {
     while (true) {
@@ -42,7 +62,7 @@ void run(sluice::app::Daemon& daemon, const sigset_t& signals,
             if (next) {
                 daemon.reload(*next);
             } else {
-                sluice::log::error("reload refused", {{"reason", next.error().what}});
+                daemon.reload_refused(next.error().what);
             }
         }
         daemon.tick();
@@ -68,8 +88,7 @@ int main(int argc, char** argv) {
     }
     sluice::log::set_level(settings->log_level);
     if (settings->check_only) {
-        std::printf("configuration is good\n");
-        return 0;
+        return check(*settings);
     }
     const sigset_t signals = block_signals();
     sluice::app::Daemon daemon(*settings);
@@ -78,6 +97,7 @@ int main(int argc, char** argv) {
         return 1;
     }
     run(daemon, signals, arguments);
+    let_signals_end_it();
     daemon.stop();
     return 0;
 }

@@ -7,119 +7,34 @@
 #include <Poco/Util/OptionProcessor.h>
 #include <Poco/Util/OptionSet.h>
 
-#include <array>
-#include <charconv>
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <sstream>
 
 #include "core/app/ini.hpp"
-#include "core/net/address.hpp"
+#include "core/app/knob_table.hpp"
 
 namespace sluice::app {
+
+const char* const kVersion = "0.1.0";
+
 namespace {
 
 constexpr const char* kDefaultFile = "/etc/sluice/sluice.conf";
-
-// One thing that can be set, by flag or by key.
-struct Knob {
-    const char* flag;
-    const char* section;  // of the file
-    const char* key;
-    const char* argument;  // shown in the help
-    const char* help;
-    const char* allowed;
-    // False: the value is not allowed.
-    bool (*set)(Settings&, const std::string&);
-};
-
-template <class N>
-bool number(const std::string& text, N least, N most, N& out) {
-    N value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || error != std::errc() || end != text.data() + text.size() || value < least ||
-        value > most) {
-        return false;
-    }
-    out = value;
-    return true;
-}
-
-bool set_text(std::string& out, const std::string& text) {
-    out = text;
-    return !text.empty();
-}
-
-bool set_listen(Settings& s, const std::string& text) {
-    const auto address = net::Address::parse(text);
-    if (!address) {
-        return false;
-    }
-    s.api_host = address->ip();
-    s.api_port = address->port();
-    return true;
-}
-
-bool set_plugins(Settings& s, const std::string& text) {
-    std::istringstream parts(text);
-    std::string part;
-    while (std::getline(parts, part, ':')) {
-        if (part.empty()) {
-            return false;
-        }
-        s.plugin_dirs.push_back(part);
-    }
-    return !text.empty();
-}
-
-constexpr std::array<Knob, 9> kKnobs = {{
-    {"api-listen", "api", "listen", "HOST:PORT", "where the management interface listens",
-     "a numeric IP and a port, e.g. 127.0.0.1:11111 or [::1]:11111", set_listen},
-    {"api-token-file", "api", "token_file", "FILE", "lines `name role token`, mode 0600", "a path",
-     [](Settings& s, const std::string& v) {
-         return set_text(s.api_token_file, v);
-     }},
-    {"state", "state", "path", "FILE", "the database of rules", "a path",
-     [](Settings& s, const std::string& v) {
-         return set_text(s.state_file, v);
-     }},
-    {"tokenizers", "tokenizers", "path", "DIR", "one directory a model below it", "a path",
-     [](Settings& s, const std::string& v) {
-         return set_text(s.tokenizers_dir, v);
-     }},
-    {"plugins", "plugins", "path", "DIR", "more plugin directories, may be repeated",
-     "paths separated by ':'", set_plugins},
-    {"workers", "data", "workers", "N", "event loops; 0 = one a core", "0..256",
-     [](Settings& s, const std::string& v) {
-         return number(v, 0U, 256U, s.workers);
-     }},
-    {"io", "data", "io", "HOW", "auto, epoll or uring", "auto, epoll (uring is not in this build)",
-     [](Settings& s, const std::string& v) {
-         s.io = v;
-         return v == "auto" || v == "epoll";
-     }},
-    {"drain-timeout", "data", "drain_timeout", "S", "seconds requests get to finish on SIGTERM",
-     "0..86400",
-     [](Settings& s, const std::string& v) {
-         return number(v, std::uint32_t{0}, std::uint32_t{86400}, s.drain_timeout_sec);
-     }},
-    {"log-level", "log", "level", "L", "error, warn, info or debug", "error, warn, info, debug",
-     [](Settings& s, const std::string& v) {
-         const auto level = log::level_from(v);
-         s.log_level = level.value_or(s.log_level);
-         return level.has_value();
-     }},
-}};
 
 Poco::Util::OptionSet option_set() {
     using Poco::Util::Option;
     Poco::Util::OptionSet out;
     out.addOption(Option("config", "", "configuration file").argument("FILE"));
-    for (const Knob& knob : kKnobs) {
+    for (const Knob& knob : knobs()) {
         out.addOption(Option(knob.flag, "", knob.help).repeatable(true).argument(knob.argument));
     }
-    out.addOption(Option("check", "", "check flags and configuration, then exit"));
+    out.addOption(Option(kRuleFlag, "", "what rules get that do not say a field, may be repeated")
+                      .repeatable(true)
+                      .argument("NAME=VALUE"));
+    out.addOption(Option("check", "", "check everything a start needs, then exit"));
     out.addOption(Option("version", "", "say the version"));
     out.addOption(Option("help", "", "say this"));
     return out;
@@ -165,29 +80,96 @@ Result<std::vector<Flag>> read_flags(const std::vector<std::string>& arguments) 
     return out;
 }
 
+// A default of [rules] must be one that its field takes.
+Status take_default(const std::string& where, const std::string& name, const std::string& value,
+                    Settings& out) {
+    const auto nothing = [](std::string_view) -> std::optional<std::string> {
+        return std::nullopt;
+    };
+    if (const auto judged = rules::Defaults::from(nothing, {{name, value}}); !judged) {
+        return Error{Code::Invalid, where + ": " + judged.error().what};
+    }
+    out.rule_defaults[name] = value;
+    return {};
+}
+
+std::string known_sections() {
+    std::string out;
+    for (const Knob& knob : knobs()) {
+        const std::string name = "[" + std::string(knob.section) + "]";
+        if (out.find(name) == std::string::npos) {
+            out += name + " ";
+        }
+    }
+    return out + "[" + kRuleSection + "]";
+}
+
+std::string known_keys(const std::string& section) {
+    std::string out;
+    for (const Knob& knob : knobs()) {
+        if (section == knob.section) {
+            out += (out.empty() ? "" : ", ") + std::string(knob.key);
+        }
+    }
+    return out;
+}
+
 Status apply_file(const std::string& path, Settings& out) {
     const auto file = read_ini(path);
     if (!file) {
         return file.error();
     }
-    for (const IniEntry& entry : *file) {
-        const std::string where =
-            path + ":" + std::to_string(entry.line) + ": [" + entry.section + "] " + entry.key;
-        if (entry.section == "rules") {
-            out.rule_defaults[entry.key] = entry.value;
+    const auto at = [&path](std::uint32_t line) {
+        return path + ":" + std::to_string(line) + ": ";
+    };
+    for (const IniSection& section : file->sections) {
+        if (section.name != kRuleSection && known_keys(section.name).empty()) {
+            return Error{Code::Invalid, at(section.line) + "[" + section.name +
+                                            "]: no such section; there are " + known_sections()};
+        }
+    }
+    for (const IniEntry& entry : file->entries) {
+        const std::string where = at(entry.line) + "[" + entry.section + "] " + entry.key;
+        if (entry.section == kRuleSection) {
+            if (Status taken = take_default(where, entry.key, entry.value, out); !taken) {
+                return taken;
+            }
             continue;
         }
-        const Knob* found = nullptr;
-        for (const Knob& knob : kKnobs) {
-            if (entry.section == knob.section && entry.key == knob.key) {
-                found = &knob;
-            }
-        }
-        if (found == nullptr) {
-            return Error{Code::Invalid, where + ": no such key"};
+        const auto all = knobs();
+        const auto found = std::find_if(all.begin(), all.end(), [&entry](const Knob& knob) {
+            return entry.section == knob.section && entry.key == knob.key;
+        });
+        if (found == all.end()) {
+            return Error{Code::Invalid,
+                         where + ": no such key; there are " + known_keys(entry.section)};
         }
         if (!found->set(out, entry.value)) {
             return not_allowed(where, entry.value, found->allowed);
+        }
+    }
+    return {};
+}
+
+Status apply_flag(const Flag& flag, Settings& out) {
+    const std::string where = "--" + flag.name;
+    if (flag.name == "check") {
+        out.check_only = true;
+    } else if (flag.name == "version") {
+        out.show_version = true;
+    } else if (flag.name == "help") {
+        out.show_help = true;
+    } else if (flag.name == kRuleFlag) {
+        const std::size_t equals = flag.value.find('=');
+        if (equals == std::string::npos) {
+            return not_allowed(where, flag.value, "NAME=VALUE");
+        }
+        return take_default(where, flag.value.substr(0, equals), flag.value.substr(equals + 1),
+                            out);
+    }
+    for (const Knob& knob : knobs()) {
+        if (flag.name == knob.flag && !knob.set(out, flag.value)) {
+            return not_allowed(where, flag.value, knob.allowed);
         }
     }
     return {};
@@ -216,17 +198,8 @@ Result<Settings> read_settings(const std::vector<std::string>& arguments) {
         }
     }
     for (const Flag& flag : *flags) {
-        if (flag.name == "check") {
-            out.check_only = true;
-        } else if (flag.name == "version") {
-            out.show_version = true;
-        } else if (flag.name == "help") {
-            out.show_help = true;
-        }
-        for (const Knob& knob : kKnobs) {
-            if (flag.name == knob.flag && !knob.set(out, flag.value)) {
-                return not_allowed("--" + flag.name, flag.value, knob.allowed);
-            }
+        if (Status applied = apply_flag(flag, out); !applied) {
+            return std::move(applied).error();
         }
     }
     return out;
@@ -244,6 +217,36 @@ std::string usage_text() {
     std::ostringstream out;
     formatter.format(out);
     return out.str();
+}
+
+Result<rules::Defaults> rule_defaults(const Settings& settings) {
+    const auto environment = [](std::string_view name) -> std::optional<std::string> {
+        const char* value = std::getenv(std::string(name).c_str());
+        return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+    };
+    return rules::Defaults::from(environment, settings.rule_defaults);
+}
+
+admin::Config api_config(const Settings& settings) {
+    admin::Config out;
+    out.host = settings.api_host;
+    out.port = settings.api_port;
+    out.token_file = settings.api_token_file;
+    out.version = kVersion;
+    out.knobs = {settings.api_metrics, settings.api_names, settings.api_cors_origins,
+                 settings.log_level};
+    return out;
+}
+
+std::vector<Shown> shown(const Settings& settings) {
+    std::vector<Shown> out;
+    for (const Knob& knob : knobs()) {
+        out.push_back({knob.section, knob.key, knob.show(settings), knob.needs_restart});
+    }
+    for (const auto& [name, value] : settings.rule_defaults) {
+        out.push_back({kRuleSection, name, value, false});
+    }
+    return out;
 }
 
 }  // namespace sluice::app

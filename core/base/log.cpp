@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <ctime>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -32,6 +33,7 @@ struct State {
     std::mutex mu;
     std::unordered_map<std::string, Rate> rates;  // guarded by mu
     std::shared_ptr<const Sink> sink;             // guarded by mu; null: stderr
+    std::deque<std::string> recent;               // guarded by mu
 };
 
 // Leaked on purpose: threads may log while static objects are destroyed.
@@ -67,7 +69,7 @@ void append_quoted(std::string& out, std::string_view value) {
     out += '"';
 }
 
-void write_stderr(Level level, const std::string& line) {
+std::string stamped(Level level, const std::string& line) {
     const std::uint64_t wall = wall_us();
     const auto seconds = static_cast<std::time_t>(wall / 1'000'000U);
     std::tm utc{};
@@ -77,7 +79,12 @@ void write_stderr(Level level, const std::string& line) {
     std::snprintf(stamp.data() + n, stamp.size() - n, ".%06uZ ",
                   static_cast<unsigned>(wall % 1'000'000U));
     std::string whole = stamp.data();
-    whole.append(to_string(level)).append(" ").append(line).append("\n");
+    whole.append(to_string(level)).append(" ").append(line);
+    return whole;
+}
+
+void write_stderr(std::string whole) {
+    whole += '\n';
     // A full or closed stderr must not stop the gateway; there is nowhere left to say so.
     (void)!::write(STDERR_FILENO, whole.data(), whole.size());
 }
@@ -184,16 +191,28 @@ void write(Level level, std::string_view message, Fields fields) {
         line += ' ';
         line += Field("held_back", *held_back).text();
     }
+    std::string whole = stamped(level, line);
     std::shared_ptr<const Sink> sink;
     {
         const std::lock_guard lock(state().mu);
         sink = state().sink;
+        if (level <= Level::Warn) {
+            state().recent.push_back(whole);
+            if (state().recent.size() > kRecentLines) {
+                state().recent.pop_front();
+            }
+        }
     }
     if (sink) {
         (*sink)(level, line);
     } else {
-        write_stderr(level, line);
+        write_stderr(std::move(whole));
     }
+}
+
+std::vector<std::string> recent() {
+    const std::lock_guard lock(state().mu);
+    return {state().recent.begin(), state().recent.end()};
 }
 
 }  // namespace sluice::log

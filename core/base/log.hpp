@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace sluice::log {
 
@@ -49,6 +50,10 @@ bool enabled(Level level) noexcept;
 void set_sink(Sink sink);
 
 void write(Level level, std::string_view message, Fields fields);
+
+// The newest kRecentLines warnings and errors with their time and level, oldest first.
+inline constexpr std::size_t kRecentLines = 64;
+std::vector<std::string> recent();
 
 inline void error(std::string_view message, Fields fields = {}) {
     write(Level::Error, message, fields);

@@ -41,7 +41,7 @@ Exchange::~Exchange() {
 
 net::Task<void> Exchange::run() {
     bool goes_on = co_await receive();
-    goes_on = goes_on && find_service();
+    goes_on = goes_on && is_taken() && find_service();
     if (goes_on) {
         goes_on = co_await tokenize();
     }
@@ -81,6 +81,15 @@ bool Exchange::refuse(route::Refusal refusal) {
     receipt_.error_code = refusal.code;
     status_ = refusal.status;
     refusal_ = std::move(refusal);
+    return false;
+}
+
+bool Exchange::is_taken() {
+    if (!worker_.shared.is_refusing_new.load(std::memory_order_relaxed)) {
+        return true;
+    }
+    refuse({503, "maintenance", "the gateway is in maintenance and takes no new requests", {}});
+    receipt_.outcome = route::Outcome::Refused;
     return false;
 }
 

@@ -40,6 +40,7 @@ public:
 private:
     // Each step fills members; false: refusal_ says what to answer, or the client is gone.
     net::Task<bool> receive();
+    bool is_taken();
     bool find_service();
     net::Task<bool> tokenize();
     bool edit_body();

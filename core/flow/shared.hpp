@@ -2,6 +2,7 @@
 //
 // Threads: Shared any. WorkerState its loop's.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct Shared {
         : library(std::move(tokenizers)), compute("sluice-compute", 2, 4096) {}
 
     Snapshot<Directory> directory;
+    // Maintenance: requests that arrive now are refused, running ones go on.
+    std::atomic<bool> is_refusing_new{false};
     tokens::Library library;
     FlowRing ring;
     ThreadPool compute;  // last: its jobs use the members above

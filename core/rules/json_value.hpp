@@ -56,6 +56,7 @@ public:
     const std::int64_t* negative_integer() const noexcept {
         return std::get_if<std::int64_t>(&value_);
     }
+    const double* real() const noexcept { return std::get_if<double>(&value_); }
     const std::string* text() const noexcept { return std::get_if<std::string>(&value_); }
     const Array* array() const noexcept { return std::get_if<Array>(&value_); }
     const Object* object() const noexcept { return std::get_if<Object>(&value_); }

@@ -7,7 +7,13 @@ namespace {
 constexpr std::string_view kYet = "not supported yet";
 constexpr std::string_view kKernel = "a feature of a kernel data plane; there is none here";
 constexpr std::string_view kFilters = "content filters are not part of this gateway";
-constexpr std::string_view kLegacy = "replaced by the metrics at /netlox/v1/metrics";
+constexpr std::string_view kLegacy =
+    "counts by name are replaced by the Prometheus text at /netlox/v1/metrics";
+constexpr std::string_view kLogs =
+    "log lines go to standard error, where the system's journal keeps them; the newest warnings "
+    "are in /netlox/v1/diagnostics";
+constexpr std::string_view kTrace =
+    "requests are not exported as traces; their receipts are at /netlox/v1/status/flows";
 constexpr std::string_view kUsers = "access is by tokens of the token file; there are no users";
 
 constexpr Absent kAbsent[] = {
@@ -29,38 +35,24 @@ constexpr Absent kAbsent[] = {
     {"POST", "/netlox/v1/config/endpoint", kYet},
     {"POST", "/netlox/v1/config/endpointhoststate", kYet},
     {"DELETE", "/netlox/v1/config/endpoint/epipaddress/{ip}", kYet},
-    {"GET", "/netlox/v1/status/process", kYet},
-    {"GET", "/netlox/v1/status/device", kYet},
-    {"GET", "/netlox/v1/status/filesystem", kYet},
-    {"GET", "/netlox/v1/status/capabilities", kYet},
     {"GET", "/netlox/v1/status/flows/stream", kYet},
     {"GET", "/netlox/v1/kv_event_sources", kYet},
-    {"GET", "/netlox/v1/diagnostics", kYet},
-    {"GET PUT", "/netlox/v1/maintenance", kYet},
-    {"GET POST", "/netlox/v1/config/params", kYet},
     {"GET", "/netlox/v1/metrics/{name}", kLegacy},
-    {"GET", "/netlox/v1/logs", kYet},
-    {"GET", "/netlox/v1/log-archives", kYet},
-    {"GET", "/netlox/v1/log-archives/{filename}", kYet},
+    {"GET", "/netlox/v1/logs", kLogs},
+    {"GET", "/netlox/v1/log-archives", kLogs},
+    {"GET", "/netlox/v1/log-archives/{filename}", kLogs},
     {"GET", "/netlox/v1/config/snapshot", kYet},
     {"POST", "/netlox/v1/config/restore", kYet},
     {"POST", "/netlox/v1/config/persist", kYet},
     {"GET", "/netlox/v1/config/export", kYet},
     {"POST", "/netlox/v1/config/import", kYet},
-    {"GET POST", "/netlox/v1/config/cors", kYet},
-    {"DELETE", "/netlox/v1/config/cors/{cors_url}", kYet},
-    {"POST", "/netlox/v1/config/trace/enable", kYet},
-    {"POST", "/netlox/v1/config/trace/disable", kYet},
-    {"GET", "/netlox/v1/config/trace/status", kYet},
-    {"GET POST", "/netlox/v1/config/trace/otlp", kYet},
+    {"POST", "/netlox/v1/config/trace/enable", kTrace},
+    {"POST", "/netlox/v1/config/trace/disable", kTrace},
+    {"GET", "/netlox/v1/config/trace/status", kTrace},
+    {"GET POST", "/netlox/v1/config/trace/otlp", kTrace},
     {"GET POST PUT DELETE", "/netlox/v1/config/pii/{name}", kFilters},
     {"GET POST PUT DELETE", "/netlox/v1/config/llamafirewall/{name}", kFilters},
     {"GET POST PUT DELETE", "/netlox/v1/config/opa/watcher", kFilters},
-    {"POST", "/netlox/v1/config/gpu/enable", kYet},
-    {"POST", "/netlox/v1/config/gpu/disable", kYet},
-    {"GET", "/netlox/v1/config/gpu/status", kYet},
-    {"POST", "/netlox/v1/config/gpu/conversations/cleanup", kYet},
-    {"GET POST", "/netlox/v1/config/worker/metrics", kYet},
     {"GET POST", "/netlox/v1/config/ai/apikey", kYet},
     {"GET DELETE PATCH", "/netlox/v1/config/ai/apikey/{key_id}", kYet},
     {"POST", "/netlox/v1/config/ai/tenant/ratelimit", kYet},
@@ -70,8 +62,6 @@ constexpr Absent kAbsent[] = {
     {"GET POST DELETE", "/netlox/v1/config/ai/ratelimit/defaults/{scope}", kYet},
     {"GET POST", "/netlox/v1/config/ai/jwtauthprofile", kYet},
     {"GET DELETE", "/netlox/v1/config/ai/jwtauthprofile/{name}", kYet},
-    {"GET", "/netlox/v1/config/ai/model-profiles", kYet},
-    {"GET", "/netlox/v1/config/ai/model-profiles/{profile_id}", kYet},
     {"GET POST", "/netlox/v1/config/l7policy", kYet},
     {"GET DELETE", "/netlox/v1/config/l7policy/id/{id}", kYet},
     {"POST", "/netlox/v1/config/cert", kYet},

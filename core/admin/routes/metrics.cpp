@@ -1,4 +1,4 @@
-// Prometheus exposition, and the switch of it.
+// Prometheus exposition, who may read it, and the switch of it.
 #include "core/base/metrics.hpp"
 #include "core/admin/exposition.hpp"
 #include "core/admin/lookup.hpp"
@@ -11,10 +11,17 @@ using rules::Json;
 constexpr std::string_view kMetricsSetting = "prometheus";
 
 bool metrics_are_on(const Context& context) {
-    return context.book.setting(kMetricsSetting).value_or("on") == "on";
+    return context.node->knobs.metrics() != MetricsAccess::Off &&
+           context.book.setting(kMetricsSetting).value_or("on") == "on";
 }
 
 Response switch_metrics(Context& context, const Request& request, bool on) {
+    const std::lock_guard lock(context.node->switch_mu);
+    if (on && context.node->knobs.metrics() == MetricsAccess::Off) {
+        return refusal_response({409, "metrics_off", "",
+                                 "the configuration turns metrics off: [api] metrics",
+                                 "metrics = open or token"});
+    }
     if (metrics_are_on(context) == on) {
         return json_response(Json::Object{
             {"result", on ? "Prometheus already enabled" : "Prometheus already disabled"}});
@@ -36,7 +43,13 @@ Response get_metrics_setting(Context& context, Request&) {
     return json_response(Json::Object{{"prometheus", metrics_are_on(context)}});
 }
 
-Response get_metrics(Context& context, Request&) {
+Response get_metrics(Context& context, Request& request) {
+    if (context.node->knobs.metrics() == MetricsAccess::Token && !request.is_identified) {
+        Response denied = refusal_response(
+            {401, "unauthorized", "", "a token is needed: Authorization: Bearer <token>", ""});
+        denied.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"sluice\"");
+        return denied;
+    }
     Response out;
     out.content_type = "text/plain; version=0.0.4; charset=utf-8";
     if (!metrics_are_on(context)) {
@@ -59,7 +72,7 @@ constexpr Route kRoutes[] = {
      .pattern = "/netlox/v1/config/metrics",
      .handler = post_metrics,
      .summary = "Exposes metrics.",
-     .may = "503 507"},
+     .may = "409 503 507"},
     {.method = "DELETE",
      .pattern = "/netlox/v1/config/metrics",
      .handler = delete_metrics,

@@ -8,6 +8,13 @@ class FakeProviders final : public admin::Providers {
 public:
     admin::Readiness ready() override { return readiness; }
     std::string plugins_json() override { return R"([{"id":"p"}])"; }
+    std::vector<admin::Capability> capabilities() override {
+        return {{"engine_vllm", true, ""}, {"io_uring", false, "NOT_BUILT"}};
+    }
+    std::string diagnostics_json() override { return R"({"settings":{"workers":2}})"; }
+    std::string state_file() override { return "/"; }
+    std::uint64_t in_flight() override { return running; }
+    void refuse_new_requests(bool is_refusing) override { refuses = is_refusing; }
     std::string flows_json(const admin::FlowFilter& filter) override {
         asked = filter;
         return "[]";
@@ -39,6 +46,8 @@ public:
     }
 
     admin::Readiness readiness;
+    std::uint64_t running = 0;
+    bool refuses = false;
     admin::FlowFilter asked;
     std::string explained;
     std::string inventory_of;

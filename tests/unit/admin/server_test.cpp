@@ -92,7 +92,7 @@ struct Fixture {
 };
 
 std::string post(const std::string& body, const std::string& extra = "") {
-    return "POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: x\r\n" + extra +
+    return "POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: 127.0.0.1\r\n" + extra +
            "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
@@ -107,7 +107,7 @@ TEST_CASE_FIXTURE(Fixture, "requests are answered over a socket, one a connectio
     const std::string answer = exchange(post(test::body()));
     CHECK(starts(answer, "HTTP/1.1 200 OK\r\n"));
     CHECK(answer.find("Content-Type: application/json\r\n") != std::string::npos);
-    CHECK(answer.find("Connection: Close\r\n") != std::string::npos);
+    CHECK(answer.find("Connection: close\r\n") != std::string::npos);
     CHECK(answer.find("Access-Control") == std::string::npos);
     CHECK(answer.find("\"result\":\"Success\"") != std::string::npos);
     CHECK(book.table()->rules().size() == 1);
@@ -119,7 +119,7 @@ TEST_CASE_FIXTURE(Fixture, "a chunked body is taken") {
     char size[16];
     std::snprintf(size, sizeof size, "%zx", body.size());
     const std::string answer = exchange(
-        "POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
+        "POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: "
         "chunked\r\n\r\n" +
         std::string(size) + "\r\n" + body + "\r\n0\r\n\r\n");
     CHECK(starts(answer, "HTTP/1.1 200 OK\r\n"));
@@ -128,7 +128,8 @@ TEST_CASE_FIXTURE(Fixture, "a chunked body is taken") {
 
 TEST_CASE_FIXTURE(Fixture, "HEAD is GET without the body") {
     start();
-    const std::string answer = exchange("HEAD /netlox/v1/version HTTP/1.1\r\nHost: x\r\n\r\n");
+    const std::string answer =
+        exchange("HEAD /netlox/v1/version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
     CAPTURE(answer);
     CHECK(starts(answer, "HTTP/1.1 200 OK\r\n"));
     CHECK(answer.find("Content-Length: ") != std::string::npos);
@@ -139,13 +140,14 @@ TEST_CASE_FIXTURE(Fixture, "bodies that are too long, cut short or of unknown le
     config.max_body_bytes = 1024;
     start();
     CHECK(starts(exchange(post(std::string(1025, ' '))), "HTTP/1.1 413 "));
-    CHECK(starts(exchange("POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: x\r\n"
+    CHECK(starts(exchange("POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                           "Transfer-Encoding: chunked\r\n\r\n" +
                           std::string("401\r\n") + std::string(1025, ' ') + "\r\n0\r\n\r\n"),
                  "HTTP/1.1 413 "));
-    CHECK(starts(exchange("POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: x\r\n\r\n"),
-                 "HTTP/1.1 411 "));
-    CHECK(starts(exchange("POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: x\r\n"
+    CHECK(
+        starts(exchange("POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+               "HTTP/1.1 411 "));
+    CHECK(starts(exchange("POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                           "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
                  "HTTP/1.1 400 "));
     net::StreamSocket socket = connect();
@@ -168,7 +170,8 @@ TEST_CASE_FIXTURE(Fixture, "heads that are malformed or without end do no harm")
         many += "X-" + std::to_string(i) + ": y\r\n";
     }
     CHECK_FALSE(starts(exchange(many + "\r\n"), "HTTP/1.1 200"));
-    CHECK(starts(exchange("GET /netlox/v1/version HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 200"));
+    CHECK(starts(exchange("GET /netlox/v1/version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+                 "HTTP/1.1 200"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "a client that is slow is dropped and does not keep others waiting") {
@@ -180,7 +183,8 @@ TEST_CASE_FIXTURE(Fixture, "a client that is slow is dropped and does not keep o
     net::StreamSocket in_body = connect();
     send_all(in_body, post(std::string(100, ' ')).substr(0, 120));
     // Both threads are taken; this one waits for its turn.
-    CHECK(starts(exchange("GET /netlox/v1/version HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 200"));
+    CHECK(starts(exchange("GET /netlox/v1/version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+                 "HTTP/1.1 200"));
     CHECK(read_all(silent).find("!still open") == std::string::npos);
     CHECK(read_all(in_body).find("!still open") == std::string::npos);
 }
@@ -222,14 +226,14 @@ TEST_CASE_FIXTURE(Fixture, "a token file that others may read stops the start") 
     CHECK(refused().find("0600") != std::string::npos);
     REQUIRE(chmod(config.token_file.c_str(), 0600) == 0);
     start();
-    CHECK(starts(exchange("GET /netlox/v1/status/ready HTTP/1.1\r\nHost: x\r\n\r\n"),
+    CHECK(starts(exchange("GET /netlox/v1/status/ready HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
                  "HTTP/1.1 401 "));
-    CHECK(
-        starts(exchange("GET /netlox/v1/status/ready HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "
-                        "a\r\n\r\n"),
-               "HTTP/1.1 200 "));
+    CHECK(starts(
+        exchange("GET /netlox/v1/status/ready HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer "
+                 "a\r\n\r\n"),
+        "HTTP/1.1 200 "));
     // Refused before its body is read.
-    CHECK(starts(exchange("POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: x\r\n"
+    CHECK(starts(exchange("POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                           "Content-Length: 1000\r\n\r\n"),
                  "HTTP/1.1 401 "));
 }
@@ -252,7 +256,8 @@ TEST_CASE_FIXTURE(Fixture, "it stops in time, also with connections that wait") 
     net::StreamSocket idle = connect();
     send_all(idle, "GET /");
     // Answered, so the idle one has been accepted before.
-    CHECK(starts(exchange("GET /netlox/v1/version HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 200"));
+    CHECK(starts(exchange("GET /netlox/v1/version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+                 "HTTP/1.1 200"));
     const auto begin = std::chrono::steady_clock::now();
     server->stop(100);
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
