@@ -207,11 +207,6 @@ Router::Found Router::find(Request& request) const {
             add_method(allow, take_until(methods, ' '));
         }
     }
-    if (!allow.empty() && method == "OPTIONS") {
-        out.answer.status = 204;
-        out.answer.headers.emplace_back("Allow", allow + ", OPTIONS");
-        return out;
-    }
     out.answer = allow.empty()
                      ? refusal_response({404, "not_found", "", "there is no such path", ""})
                      : not_allowed(allow);

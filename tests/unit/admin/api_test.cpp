@@ -281,7 +281,8 @@ TEST_CASE_FIXTURE(Fixture, "unknown paths, wrong methods and absent routes are t
           Row{"BREW", "/metrics", 405, "GET, HEAD"}, Row{"GET", kLb + kKey + "/status", 501, ""},
           Row{"POST", "/netlox/v1/config/ai/apikey", 501, ""},
           Row{"GET", "/netlox/v1/metrics/flowcount", 501, ""},
-          Row{"PUT", "/netlox/v1/maintenance", 501, ""},
+          Row{"GET", "/netlox/v1/logs", 501, ""},
+          Row{"TRACE", "/netlox/v1/version", 405, "GET, HEAD"},
           Row{"POST", "/netlox/v1/maintenance", 405, "GET, HEAD, PUT"}}) {
         CAPTURE(row.method);
         CAPTURE(row.path);

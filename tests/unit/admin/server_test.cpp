@@ -10,10 +10,7 @@
 
 #include <thread>
 
-#include "core/base/log.hpp"
-#include "tests/unit/admin/fakes.hpp"
-#include "tests/unit/rules/bodies.hpp"
-#include "tests/unit/rules/fakes.hpp"
+#include "tests/unit/admin/server_fixture.hpp"
 #include "tests/unit/state/folder.hpp"
 
 TEST_SUITE_BEGIN("admin/server");
@@ -21,86 +18,9 @@ TEST_SUITE_BEGIN("admin/server");
 using namespace sluice;
 using namespace sluice::admin;
 namespace net = Poco::Net;
-
-namespace {
-
-struct Fixture {
-    Fixture() {
-        log::set_sink([](log::Level, const std::string&) {});
-        config.port = 0;
-        config.io_timeout_ms = 150;
-        config.request_timeout_ms = 400;
-    }
-    ~Fixture() {
-        server.reset();
-        log::set_sink({});
-    }
-
-    void start() {
-        server = std::make_unique<ApiServer>(config, book, providers);
-        const Status started = server->start();
-        REQUIRE_MESSAGE(started.ok(), started.error().what);
-        REQUIRE(server->port() != 0);
-    }
-    std::string refused() {
-        server = std::make_unique<ApiServer>(config, book, providers);
-        const Status started = server->start();
-        REQUIRE_FALSE(started.ok());
-        CHECK(server->port() == 0);
-        return started.error().what;
-    }
-    net::StreamSocket connect() {
-        net::StreamSocket socket(net::SocketAddress("127.0.0.1", server->port()));
-        socket.setReceiveTimeout(Poco::Timespan(5, 0));
-        return socket;
-    }
-    // Sends `bytes` as they are and reads until the server closes.
-    std::string exchange(const std::string& bytes) {
-        net::StreamSocket socket = connect();
-        send_all(socket, bytes);
-        return read_all(socket);
-    }
-    static void send_all(net::StreamSocket& socket, const std::string& bytes) {
-        try {
-            socket.sendBytes(bytes.data(), static_cast<int>(bytes.size()));
-        } catch (const Poco::Exception&) {
-            // The server may have answered and closed before it read all.
-        }
-    }
-    static std::string read_all(net::StreamSocket& socket) {
-        std::string out;
-        char buffer[4096];
-        try {
-            for (int n = 1; n > 0;) {
-                n = socket.receiveBytes(buffer, sizeof buffer);
-                out.append(buffer, static_cast<std::size_t>(std::max(n, 0)));
-            }
-        } catch (const Poco::TimeoutException&) {
-            out += "!still open";
-        } catch (const Poco::Exception&) {
-            // reset: closed all the same
-        }
-        return out;
-    }
-
-    test::MemoryStore store;
-    test::RecordingHooks hooks;
-    test::FakeProviders providers;
-    rules::RuleBook book{store, hooks};
-    Config config;
-    std::unique_ptr<ApiServer> server;
-};
-
-std::string post(const std::string& body, const std::string& extra = "") {
-    return "POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: 127.0.0.1\r\n" + extra +
-           "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-}
-
-bool starts(const std::string& text, const std::string& head) {
-    return text.rfind(head, 0) == 0;
-}
-
-}  // namespace
+using Fixture = sluice::test::ServerFixture;
+using sluice::test::post;
+using sluice::test::starts;
 
 TEST_CASE_FIXTURE(Fixture, "requests are answered over a socket, one a connection") {
     start();
@@ -226,11 +146,12 @@ TEST_CASE_FIXTURE(Fixture, "a token file that others may read stops the start") 
     CHECK(refused().find("0600") != std::string::npos);
     REQUIRE(chmod(config.token_file.c_str(), 0600) == 0);
     start();
-    CHECK(starts(exchange("GET /netlox/v1/status/ready HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+    CHECK(starts(exchange("GET /netlox/v1/status/plugins HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
                  "HTTP/1.1 401 "));
     CHECK(starts(
-        exchange("GET /netlox/v1/status/ready HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer "
-                 "a\r\n\r\n"),
+        exchange(
+            "GET /netlox/v1/status/plugins HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer "
+            "a\r\n\r\n"),
         "HTTP/1.1 200 "));
     // Refused before its body is read.
     CHECK(starts(exchange("POST /netlox/v1/config/loadbalancer HTTP/1.1\r\nHost: 127.0.0.1\r\n"
