@@ -173,7 +173,6 @@ void ApiServer::Impl::stop(std::uint32_t grace_ms) {
     }
     try {
         server_->stop();
-        running_.stop();
         running_.wait_idle(std::chrono::milliseconds(grace_ms));
         // What waits for a client's bytes ends now; handlers themselves are short.
         connections_->shut_down_all();

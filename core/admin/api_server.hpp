@@ -5,7 +5,7 @@
 // file
 //          that others can read. stage() refuses the same.
 // Limits:  max_threads requests at a time, max_queued connections waiting, max_per_address of one
-//          address; further ones are closed. Heads, bodies and streams: connection.hpp. A client
+//          address; further ones are closed. Heads and bodies: connection.hpp. A client
 //          that is slower than io_timeout between two bytes is dropped.
 // Source:  the management contract's routes and envelopes; docs/operations.md lists them.
 #pragma once

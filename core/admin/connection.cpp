@@ -8,7 +8,6 @@
 #include <Poco/Timestamp.h>
 
 #include <array>
-#include <charconv>
 
 #include "core/admin/guarded_socket.hpp"
 #include "core/base/clock.hpp"
@@ -57,18 +56,7 @@ private:
     Running& running_;
 };
 
-class StreamScope {
-public:
-    explicit StreamScope(Running& running) : running_(running) {}
-    ~StreamScope() { running_.leave_stream(); }
-    StreamScope(const StreamScope&) = delete;
-    StreamScope& operator=(const StreamScope&) = delete;
-
-private:
-    Running& running_;
-};
-
-class Connection final : public net::TCPServerConnection, private Outlet {
+class Connection final : public net::TCPServerConnection {
 public:
     Connection(const net::StreamSocket& socket, Api& api, Running& running,
                const ConnectionLimits& limits)
@@ -97,11 +85,8 @@ private:
     std::optional<Response> read_body(std::string& out);
     Response respond(Request& request);
     void write(const Response& answer);
-    void write_stream(const Response& answer, const std::string& head);
     void linger();
     void send_all(std::string_view bytes);
-    bool send(std::string_view piece) override;
-    bool wait(std::chrono::milliseconds at_most) override;
 
     Api& api_;
     Running& running_;
@@ -110,7 +95,6 @@ private:
     std::string in_;  // the head, and what came with it
     bool is_unread_ = false;
     bool is_head_only_ = false;
-    bool is_old_ = false;  // HTTP/1.0 knows no chunks
 };
 
 bool Connection::receive() {
@@ -153,7 +137,6 @@ void Connection::serve() {
     const Scope scope(running_);
     const http::RequestHead& head = parser_.head();
     is_head_only_ = head.method == "HEAD";
-    is_old_ = head.version_minor == 0;
     Request request;
     request.method = head.method;
     request.path = head.path;
@@ -247,10 +230,6 @@ void Connection::write(const Response& answer) {
     if (answer.status != 204) {
         field("Content-Type", answer.content_type);
     }
-    if (answer.stream && !is_head_only_) {
-        write_stream(answer, out);
-        return;
-    }
     if (answer.status != 204) {
         field("Content-Length", std::to_string(answer.body.size()));
     }
@@ -260,55 +239,6 @@ void Connection::write(const Response& answer) {
     }
     send_all(out);
     linger();
-}
-
-void Connection::write_stream(const Response& answer, const std::string& head) {
-    if (!running_.enter_stream(limits_.max_streams)) {
-        Response refused = bad(503, "too_many_streams", "too many streams are being read already");
-        refused.headers.emplace_back("Retry-After", "10");
-        write(refused);
-        return;
-    }
-    const StreamScope scope(running_);
-    send_all(head + (is_old_ ? "\r\n\r\n" : "\r\nTransfer-Encoding: chunked\r\n\r\n"));
-    answer.stream(*this);
-    if (!is_old_) {
-        restart_send_deadline(socket());
-        send_all("0\r\n\r\n");
-    }
-    linger();
-}
-
-bool Connection::send(std::string_view piece) {
-    if (piece.empty()) {
-        return true;
-    }
-    if (running_.is_stopping()) {
-        return false;
-    }
-    std::array<char, 16> size{};
-    const auto end = std::to_chars(size.data(), size.data() + size.size(), piece.size(), 16).ptr;
-    std::string out;
-    if (!is_old_) {
-        out.assign(size.data(), end).append("\r\n");
-    }
-    out.append(piece);
-    if (!is_old_) {
-        out.append("\r\n");
-    }
-    try {
-        restart_send_deadline(socket());
-        send_all(out);
-    } catch (const Poco::Exception&) {
-        return false;
-    }
-    return true;
-}
-
-bool Connection::wait(std::chrono::milliseconds at_most) {
-    // A client of a stream has nothing to say: what can be read is its end.
-    return !socket().poll(Poco::Timespan(at_most.count() * 1000), net::Socket::SELECT_READ) &&
-           !running_.is_stopping();
 }
 
 void Connection::send_all(std::string_view bytes) {
@@ -348,20 +278,6 @@ void Running::leave() {
 void Running::wait_idle(std::chrono::milliseconds at_most) {
     std::unique_lock lock(mu_);
     idle_.wait_for(lock, at_most, [this] { return count_ == 0; });
-}
-
-bool Running::enter_stream(int at_most) {
-    const std::lock_guard lock(mu_);
-    if (streams_ >= at_most) {
-        return false;
-    }
-    ++streams_;
-    return true;
-}
-
-void Running::leave_stream() {
-    const std::lock_guard lock(mu_);
-    --streams_;
 }
 
 net::TCPServerConnection* ConnectionFactory::createConnection(const net::StreamSocket& socket) {

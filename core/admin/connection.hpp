@@ -4,14 +4,12 @@
 // understand differently; whatever is refused is answered in the interface's own shape.
 //
 // Threads: of Poco's pool; a connection keeps its thread.
-// Errors:  400, 408, 411, 413, 417, 431, 501, 505 before a route is looked for; 503 when there are
-//          too many streams.
+// Errors:  400, 408, 411, 413, 417, 431, 501, 505 before a route is looked for.
 // Limits:  ConnectionLimits; the socket's deadlines (guarded_socket.hpp).
 // Source:  RFC 9112; the management contract's error body.
 #pragma once
 #include <Poco/Net/TCPServerConnectionFactory.h>
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -25,7 +23,6 @@ struct ConnectionLimits {
     std::size_t max_head_bytes = 32U << 10U;
     std::size_t max_fields = 100;
     std::size_t max_body_bytes = 1U << 20U;
-    int max_streams = 16;
 };
 
 // Requests being answered; stop() waits for them.
@@ -33,20 +30,12 @@ class Running {
 public:
     void enter();
     void leave();
-    // Streams end by themselves from here on.
-    void stop() noexcept { is_stopping_.store(true, std::memory_order_relaxed); }
-    bool is_stopping() const noexcept { return is_stopping_.load(std::memory_order_relaxed); }
     void wait_idle(std::chrono::milliseconds at_most);
-    // False: there are `at_most` already.
-    bool enter_stream(int at_most);
-    void leave_stream();
 
 private:
     std::mutex mu_;
     std::condition_variable idle_;
-    int count_ = 0;    // guarded by mu_
-    int streams_ = 0;  // guarded by mu_
-    std::atomic<bool> is_stopping_{false};
+    int count_ = 0;  // guarded by mu_
 };
 
 class ConnectionFactory final : public Poco::Net::TCPServerConnectionFactory {

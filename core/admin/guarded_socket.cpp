@@ -33,8 +33,6 @@ public:
         connections_->add(fd, address);
     }
 
-    void restart_send_deadline() noexcept { send_by_us_ = 0; }
-
     int receiveBytes(void* buffer, int length, int flags) override {
         wait(receive_by_us_, SELECT_READ);
         return StreamSocketImpl::receiveBytes(buffer, length, flags);
@@ -153,11 +151,5 @@ std::size_t Connections::of_address(const std::string& address) const {
 GuardedServerSocket::GuardedServerSocket(std::shared_ptr<Connections> connections,
                                          SocketLimits limits)
     : ServerSocket(new GuardedListener(std::move(connections), limits), true) {}
-
-void restart_send_deadline(const Poco::Net::Socket& connection) {
-    if (auto* guarded = dynamic_cast<GuardedConnection*>(connection.impl())) {
-        guarded->restart_send_deadline();
-    }
-}
 
 }  // namespace sluice::admin

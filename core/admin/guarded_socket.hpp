@@ -4,8 +4,8 @@
 //
 // Threads: any. Connections belong to the server's pool threads; shut_down_all() is any.
 // Owns:    nothing of the connections: they are known while they live.
-// Limits:  `request_us` for a whole request to arrive, and again for its answer (or a piece of an
-//          answer that is streamed) to be taken; `pause_us` between two bytes.
+// Limits:  `request_us` for a whole request to arrive, and again for its answer to be taken;
+// `pause_us` between two bytes.
 #pragma once
 #include <Poco/Net/ServerSocket.h>
 
@@ -44,8 +44,5 @@ class GuardedServerSocket : public Poco::Net::ServerSocket {
 public:
     GuardedServerSocket(std::shared_ptr<Connections> connections, SocketLimits limits);
 };
-
-// What is sent on a connection of such a socket from here on has its own time.
-void restart_send_deadline(const Poco::Net::Socket& connection);
 
 }  // namespace sluice::admin

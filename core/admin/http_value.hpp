@@ -2,8 +2,6 @@
 //
 // Threads: any (values).
 #pragma once
-#include <chrono>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -41,23 +39,11 @@ struct Request {
     bool has(std::string_view name) const { return params.find(name) != params.end(); }
 };
 
-// Takes an answer piece by piece, on the connection's thread.
-class Outlet {
-public:
-    virtual ~Outlet() = default;
-    // False: the client is gone or too slow, or the server stops. Nothing can be sent any more.
-    virtual bool send(std::string_view piece) = 0;
-    // Waits; false as above, and at once when that happens.
-    virtual bool wait(std::chrono::milliseconds at_most) = 0;
-};
-
 struct Response {
     int status = 200;
     std::string body;
     std::string content_type = "application/json";
     std::vector<std::pair<std::string, std::string>> headers;
-    // Instead of `body`: writes the answer until it returns.
-    std::function<void(Outlet&)> stream;
 };
 
 Response json_response(const rules::Json& body, int status = 200);

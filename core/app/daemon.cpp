@@ -175,6 +175,10 @@ void Daemon::reload(const Settings& next) {
         live_->reload_refused(staged.error().what);
         return;
     }
+    if (const auto refusal = book_->set_defaults(*defaults)) {
+        live_->reload_refused("[rules]: " + refusal->message);
+        return;
+    }
     api_->commit_staged();
     log::set_level(admin::log_switch(*book_, next.log_level).level);
     shared_->library.clear();

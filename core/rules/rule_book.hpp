@@ -103,7 +103,9 @@ public:
                                const Actor& actor);
     std::optional<std::string> setting(std::string_view name) const;
 
-    const Defaults& defaults() const noexcept { return defaults_; }
+    // A reload: rules that do not say a value get the new default, in place and without a new
+    // generation. All of them, or none when one would not be accepted.
+    std::optional<Refusal> set_defaults(Defaults next);
 
 private:
     struct Plan;
@@ -127,8 +129,8 @@ private:
 
     state::Store& store_;
     Hooks& hooks_;
-    const Defaults defaults_;
     std::mutex change_mu_;  // held over a whole change, so changes are one after the other
+    Defaults defaults_;     // guarded by change_mu_
     Snapshot<Table> table_;
     mutable std::mutex mu_;
     std::map<std::uint32_t, std::vector<Warning>> warnings_;    // guarded by mu_

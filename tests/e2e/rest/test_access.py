@@ -13,17 +13,17 @@ VIEWER = [("Authorization", "Bearer viewer-token")]
 class Guarded(Gateway):
     """A gateway with an admin and a viewer."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, flags=()):
         tokens = os.path.join(folder, "tokens")
         with open(os.open(tokens, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
             f.write("# people\nann admin admin-token\nbob viewer viewer-token\n")
-        super().__init__(folder, flags=["--api-token-file", tokens])
+        super().__init__(folder, flags=["--api-token-file", tokens, *flags])
 
 
 def test_roles(tmp_path):
     with Guarded(tmp_path) as gw:
         body = rule(gw.vip(), ["127.0.7.1:1"])
-        ready = f"{API}/status/ready"
+        ready = f"{API}/status/plugins"
         assert exchange(gw.api, "GET", ready).status == 401
         assert exchange(gw.api, "GET", ready, headers=VIEWER).status == 200
         assert exchange(gw.api, "GET", ready, headers=ADMIN).status == 200
@@ -42,11 +42,11 @@ def test_roles(tmp_path):
 def test_guessing_is_limited_and_counted(tmp_path):
     with Guarded(tmp_path) as gw:
         wrong = [("Authorization", "Bearer guess")]
-        answers = [exchange(gw.api, "GET", f"{API}/status/ready", headers=wrong).status
+        answers = [exchange(gw.api, "GET", f"{API}/status/plugins", headers=wrong).status
                    for _ in range(15)]
         assert answers[:10] == [401] * 10
         assert answers.count(429) >= 3
-        limited = exchange(gw.api, "GET", f"{API}/status/ready", headers=wrong)
+        limited = exchange(gw.api, "GET", f"{API}/status/plugins", headers=wrong)
         if limited.status == 429:
             assert int(limited.header("Retry-After")) > 0
         assert gw.metric("sluice_api_auth_failures_total", reason="unknown") >= 10
@@ -67,7 +67,7 @@ def test_off_loopback_or_with_an_open_token_file_it_does_not_start(tmp_path):
 def test_routes_it_does_not_have_say_so(tmp_path):
     with Gateway(tmp_path) as gw:
         assert gw.get("/nowhere").status == 404
-        absent = gw.get("/config/gpu/status")
+        absent = gw.get("/logs")
         assert absent.status == 501 and absent.json()["message"]
         wrong = exchange(gw.api, "PUT", LB, {})
         assert wrong.status == 405 and wrong.header("Allow") == "POST"
