@@ -7,7 +7,9 @@
 #include <Poco/Net/TCPServerConnection.h>
 #include <Poco/Timestamp.h>
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/admin/guarded_socket.hpp"
 #include "core/base/clock.hpp"
@@ -30,19 +32,18 @@ Response bad(int status, const char* code, std::string message) {
     return refusal_response({status, code, "", std::move(message), ""});
 }
 
-const char* code_of(int status) {
-    switch (status) {
-        case 417:
-            return "expectation_failed";
-        case 431:
-            return "head_too_large";
-        case 501:
-            return "not_supported";
-        case 505:
-            return "version_not_supported";
-        default:
-            return "malformed_request";
-    }
+// What the parser refuses, by status; the rest is "malformed_request".
+constexpr std::pair<int, const char*> kHeadCodes[] = {
+    {417, "expectation_failed"},
+    {431, "head_too_large"},
+    {501, "not_supported"},
+    {505, "version_not_supported"},
+};
+
+Response bad_head(int status, const char* why) {
+    const auto* row = std::find_if(std::begin(kHeadCodes), std::end(kHeadCodes),
+                                   [status](const auto& one) { return one.first == status; });
+    return bad(status, row == std::end(kHeadCodes) ? "malformed_request" : row->second, why);
 }
 
 class Scope {
@@ -120,7 +121,7 @@ std::optional<Response> Connection::read_head() {
         return bad(408, "request_timeout", "the request did not arrive in time");
     }
     if (state == http::Parse::Failed) {
-        return bad(parser_.error_status(), code_of(parser_.error_status()), parser_.error_text());
+        return bad_head(parser_.error_status(), parser_.error_text());
     }
     return std::nullopt;
 }

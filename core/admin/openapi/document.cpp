@@ -35,6 +35,7 @@ constexpr StatusRow kStatuses[] = {
     {"411", "A body needs Content-Length or chunked transfer."},
     {"413", "The body is longer than the interface takes."},
     {"415", "The body is of a kind that is not taken."},
+    {"421", "The host name asked is not one of the interface."},
     {"422", "A value has the wrong type or is outside its range."},
     {"429", "Too many wrong tokens, or a limit is reached."},
     {"500", "A fault of the gateway; its log says more."},

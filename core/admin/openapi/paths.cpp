@@ -132,7 +132,11 @@ void add_further(Json::Object& out, std::string_view list) {
 Json::Object responses(const Route& route) {
     Json::Object out;
     out.emplace(std::to_string(route.success), answer_with("Done.", route.reply));
-    add_further(out, route.access == Access::Public ? "400 500" : "400 401 403 429 500");
+    add_further(out,
+                route.access == Access::Public ? "400 408 421 500" : "400 401 403 408 421 429 500");
+    if (route.method != "GET" && route.access != Access::Reading) {
+        add_further(out, "503");  // maintenance
+    }
     if (!route.body.empty()) {
         add_further(out, "411 413");
     }

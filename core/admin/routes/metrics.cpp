@@ -84,14 +84,14 @@ constexpr Route kRoutes[] = {
      .summary = "Prometheus text.",
      .access = Access::Public,
      .reply = "text/plain",
-     .may = "503:text/plain"},
+     .may = "401 503:text/plain"},
     {.method = "GET",
      .pattern = "/metrics",
      .handler = get_metrics,
      .summary = "Prometheus text.",
      .access = Access::Public,
      .reply = "text/plain",
-     .may = "503:text/plain"},
+     .may = "401 503:text/plain"},
 };
 
 constexpr Schema kSchemas[] = {
