@@ -182,19 +182,33 @@ void Daemon::reload(const Settings& next) {
     api_->commit_staged();
     log::set_level(admin::log_switch(*book_, next.log_level).level);
     shared_->library.clear();
-    settings_.drain_timeout_sec = next.drain_timeout_sec;
-    for (std::size_t i = 0; const Shown& now : shown(settings_)) {
-        const std::vector<Shown> wanted = shown(next);
-        if (i < wanted.size() && now.needs_restart && now.value != wanted[i].value) {
-            log::warn("a changed setting needs a restart",
-                      {{"setting", "[" + now.section + "] " + now.key},
-                       {"in_force", now.value},
-                       {"configured", wanted[i].value}});
-        }
-        ++i;
-    }
-    live_->reloaded(next);
+    take_over(next);
+    live_->reloaded(settings_);
     log::info("configuration reloaded", {{"log_level", log::to_string(next.log_level)}});
+}
+
+// Settings that need a restart stay as they are, and the log names them.
+void Daemon::take_over(Settings next) {
+    const std::vector<Shown> wanted = shown(next);
+    for (const Shown& now : shown(settings_)) {
+        for (const Shown& one : wanted) {
+            if (one.section == now.section && one.key == now.key && now.needs_restart &&
+                one.value != now.value) {
+                log::warn("a changed setting needs a restart",
+                          {{"setting", "[" + now.section + "] " + now.key},
+                           {"in_force", now.value},
+                           {"configured", one.value}});
+            }
+        }
+    }
+    next.api_host = settings_.api_host;
+    next.api_port = settings_.api_port;
+    next.state_file = settings_.state_file;
+    next.tokenizers_dir = settings_.tokenizers_dir;
+    next.plugin_dirs = settings_.plugin_dirs;
+    next.workers = settings_.workers;
+    next.io = settings_.io;
+    settings_ = std::move(next);
 }
 
 void Daemon::stop() {

@@ -42,6 +42,7 @@ private:
     Status open_state();
     void start_plugins();
     Status resume_maintenance();
+    void take_over(Settings next);
 
     Settings settings_;
     std::unique_ptr<state::Store> store_;
