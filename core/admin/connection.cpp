@@ -118,6 +118,7 @@ std::optional<Response> Connection::read_head() {
             state = parser_.feed(in_);
         }
     } catch (const Poco::TimeoutException&) {
+        is_unread_ = false;  // nothing more comes
         return bad(408, "request_timeout", "the request did not arrive in time");
     }
     if (state == http::Parse::Failed) {
@@ -206,6 +207,7 @@ std::optional<Response> Connection::read_body(std::string& out) {
             held.swap(in_);
         }
     } catch (const Poco::TimeoutException&) {
+        is_unread_ = false;
         return bad(408, "request_timeout", "the body did not arrive in time");
     }
 }

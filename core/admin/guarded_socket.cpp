@@ -26,14 +26,15 @@ class GuardedConnection final : public Poco::Net::StreamSocketImpl {
 public:
     GuardedConnection(poco_socket_t fd, const std::string& address,
                       std::shared_ptr<Connections> connections, SocketLimits limits)
-        : StreamSocketImpl(fd),
-          connections_(std::move(connections)),
-          limits_(limits),
-          receive_by_us_(now_us() + limits.request_us) {
+        : StreamSocketImpl(fd), connections_(std::move(connections)), limits_(limits) {
         connections_->add(fd, address);
     }
 
     int receiveBytes(void* buffer, int length, int flags) override {
+        // From the first read on: what waits for a thread takes none.
+        if (receive_by_us_ == 0) {
+            receive_by_us_ = now_us() + limits_.request_us;
+        }
         wait(receive_by_us_, SELECT_READ);
         return StreamSocketImpl::receiveBytes(buffer, length, flags);
     }
@@ -78,7 +79,7 @@ private:
 
     const std::shared_ptr<Connections> connections_;
     const SocketLimits limits_;
-    const std::uint64_t receive_by_us_;
+    std::uint64_t receive_by_us_ = 0;
     std::uint64_t send_by_us_ = 0;
 };
 

@@ -35,12 +35,15 @@ constexpr StatusRow kStatuses[] = {
     {"411", "A body needs Content-Length or chunked transfer."},
     {"413", "The body is longer than the interface takes."},
     {"415", "The body is of a kind that is not taken."},
+    {"417", "The request expects something that the interface does not do."},
     {"421", "The host name asked is not one of the interface."},
     {"422", "A value has the wrong type or is outside its range."},
     {"429", "Too many wrong tokens, or a limit is reached."},
+    {"431", "The head of the request is too long."},
     {"500", "A fault of the gateway; its log says more."},
     {"501", "The gateway does not have this; the message says why."},
     {"503", "Not now: stopping, in maintenance, or busy."},
+    {"505", "The version of HTTP is not spoken here."},
     {"507", "There is no room to store the change; nothing was changed."},
 };
 

@@ -431,7 +431,7 @@ TEST_CASE_FIXTURE(Fixture, "metrics are on from the start, can be switched, and 
     CHECK(ask("GET", "/metrics").status == 200);
 }
 
-TEST_CASE_FIXTURE(Fixture, "with tokens, only the version and the metrics are open") {
+TEST_CASE_FIXTURE(Fixture, "with tokens, only version, readiness and metrics are open") {
     auto tokens = Tokens::parse("ann admin a");
     REQUIRE(tokens.ok());
     Api closed{Context{book, providers, "1", ""}, std::move(*tokens)};
@@ -441,8 +441,8 @@ TEST_CASE_FIXTURE(Fixture, "with tokens, only the version and the metrics are op
     };
     for (const Row& row :
          {Row{"/netlox/v1/version", 200}, Row{"/metrics", 200}, Row{"/netlox/v1/metrics", 200},
-          Row{"/metrics?colour=1", 400}, Row{"/netlox/v1/status/ready?colour=1", 401},
-          Row{"/netlox/v1/status/ready", 401}, Row{"/netlox/v1/config/ai/kv/inventory", 401},
+          Row{"/metrics?colour=1", 400}, Row{"/netlox/v1/status/plugins?colour=1", 401},
+          Row{"/netlox/v1/status/ready", 200}, Row{"/netlox/v1/config/ai/kv/inventory", 401},
           Row{"/netlox/v1/config/ai/apikey", 401}, Row{"/nowhere", 401}, Row{kLb + "/all", 401}}) {
         CAPTURE(row.path);
         Request request;

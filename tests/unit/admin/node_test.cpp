@@ -81,7 +81,7 @@ TEST_CASE_FIXTURE(ApiFixture, "diagnostics are one document, for admins only") {
     CHECK(text_of(report, "version") == "\"1.2.3\"");
     CHECK(text_of(report, "daemon") == R"({"settings":{"workers":2}})");
     CHECK(text_of(report, "plugins") == R"([{"id":"p"}])");
-    CHECK(text_of(report, "log").find("something to look at n=7") != std::string::npos);
+    CHECK(text_of(report, "log").find("something to look at") != std::string::npos);
     use_tokens("ann admin a\nbob viewer b");
     CHECK(ask("GET", kV1 + "/diagnostics", "", "b").status == 403);
     CHECK(ask("GET", kV1 + "/diagnostics", "", "a").body.find("\"bob\"") == std::string::npos);
