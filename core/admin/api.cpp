@@ -40,6 +40,16 @@ Response frozen() {
     return out;
 }
 
+// finished() names the origin.
+Response preflight() {
+    Response out;
+    out.status = 204;
+    out.headers.emplace_back("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
+    out.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type");
+    out.headers.emplace_back("Access-Control-Max-Age", "600");
+    return out;
+}
+
 }  // namespace
 
 Response Api::finished(const Request& request, Response response) const {
@@ -62,15 +72,6 @@ bool Api::is_origin_allowed(const Request& request) const {
            contains_origin(stored_origins(context_.book), request.origin);
 }
 
-Response Api::preflight(Request& request) const {
-    Response out;
-    out.status = 204;
-    out.headers.emplace_back("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
-    out.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type");
-    out.headers.emplace_back("Access-Control-Max-Age", "600");
-    return finished(request, std::move(out));
-}
-
 std::optional<Response> Api::admit(Request& request, bool& wants_body, std::uint64_t now_us) {
     auto early = judge(request, wants_body, now_us);
     if (early) {
@@ -91,7 +92,7 @@ std::optional<Response> Api::judge(Request& request, bool& wants_body, std::uint
     if (!request.origin.empty()) {
         const bool is_allowed = is_origin_allowed(request);
         if (request.method == "OPTIONS" && !request.asked_method.empty() && is_allowed) {
-            return preflight(request);
+            return preflight();
         }
         // A page in an operator's browser can send requests to a loopback address; it cannot leave
         // out its origin.

@@ -28,7 +28,6 @@ private:
     // Counts the answer and says whether a page of another origin may read it.
     Response finished(const Request& request, Response response) const;
     bool is_origin_allowed(const Request& request) const;
-    Response preflight(Request& request) const;
 
     Context context_;
     Router router_;
