@@ -6,9 +6,11 @@ import threading
 
 import pytest
 from gateway import API, Gateway, complete, rule
-from harness import RawClient, exchange, start_sim, wait_until
+from harness import MINI_TOKENIZER, RawClient, exchange, start_sim, wait_until
 from test_access import ADMIN, VIEWER, Guarded
 from test_rules import LB, post
+
+TINY = ("--model", MINI_TOKENIZER, "--served-model-name", "tiny")
 
 
 def put(gw, path, body, headers=()):
@@ -27,13 +29,14 @@ def test_readiness_needs_no_token_and_tells_its_details_only_with_one(tmp_path):
 
 
 def test_in_maintenance_running_requests_finish_and_new_ones_hear_why(tmp_path):
-    with start_sim("--decode-us-per-token", 50000) as engine, Gateway(tmp_path) as gw:
+    with start_sim(*TINY, "--decode-us-per-token", 20000) as engine, Gateway(tmp_path) as gw:
         vip = gw.vip()
         gw.create(rule(vip, [engine.address]))
-        whole = complete(vip, "one two three", max_tokens=40).json()["choices"][0]["text"]
+        ask = {"max_tokens": 60, "ignore_eos": True, "seed": 3}
+        whole = complete(vip, "one two three", **ask).json()["choices"][0]["text"]
         answers = []
         runner = threading.Thread(
-            target=lambda: answers.append(complete(vip, "one two three", max_tokens=40)))
+            target=lambda: answers.append(complete(vip, "one two three", **ask)))
         runner.start()
         wait_until(lambda: gw.get("/maintenance").json()["in_flight_requests"] == 1, 10, "in flight")
         status = put(gw, "/maintenance", {"enabled": True, "drain_timeout_seconds": 60}).json()

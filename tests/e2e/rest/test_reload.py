@@ -9,7 +9,10 @@ import pytest
 from gateway import API, Gateway, complete, free_port, rule
 from harness import RawClient, binary, exchange, start_sim, wait_until
 from test_access import ADMIN
+from test_node import TINY
 
+BODY = b'{"model":"tiny","prompt":"one two","max_tokens":1000,"ignore_eos":true}'
+ENDLESS = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
 SIGTERM_END = -signal.SIGTERM
 
 
@@ -127,12 +130,13 @@ def test_openness_of_metrics_and_origins_come_with_a_reload(tmp_path):
 
 
 def test_ten_reloads_disturb_no_stream_and_no_probe(tmp_path):
-    with start_sim("--decode-us-per-token", 20000) as engine, Configured(tmp_path) as gw:
+    with start_sim(*TINY, "--decode-us-per-token", 20000) as engine, Configured(tmp_path) as gw:
         vip = gw.vip()
         body = rule(vip, [engine.address], monitor=True, probetype="http", probereq="/health",
+                    probeport=int(engine.address.rsplit(":", 1)[1]),
                     probeTimeout=1, probeRetries=1)
         gw.create(body)
-        ask = {"max_tokens": 60, "seed": 3}
+        ask = {"max_tokens": 60, "ignore_eos": True, "seed": 3}
         quiet = complete(vip, "the same words", **ask).json()["choices"][0]["text"]
         texts = []
         streams = [threading.Thread(target=lambda: texts.append(
@@ -152,13 +156,12 @@ def test_ten_reloads_disturb_no_stream_and_no_probe(tmp_path):
 
 
 def test_a_second_sigterm_ends_at_once(tmp_path):
-    with start_sim("--decode-us-per-token", 200000) as engine:
+    with start_sim(*TINY, "--decode-us-per-token", 200000) as engine:
         gw = Gateway(tmp_path, flags=["--drain-timeout", "600"])
         vip = gw.vip()
         gw.create(rule(vip, [engine.address]))
         with RawClient(vip) as client:
-            client.send(b'POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 53\r\n\r\n'
-                        b'{"model":"tiny","prompt":"one two","max_tokens":9000}')
+            client.send(ENDLESS)
             wait_until(lambda: gw.get("/maintenance").json()["in_flight_requests"] == 1, 10, "run")
             gw.child.send_signal(signal.SIGTERM)
             wait_until(lambda: "stopping" in gw.log(), 10, "drain begins")
@@ -229,13 +232,12 @@ def exchange_as(gw, host):
 
 
 def test_the_drain_time_out_bounds_the_stop(tmp_path):
-    with start_sim("--decode-us-per-token", 200000) as engine:
+    with start_sim(*TINY, "--decode-us-per-token", 200000) as engine:
         gw = Gateway(tmp_path, flags=["--drain-timeout", "0"])
         vip = gw.vip()
         gw.create(rule(vip, [engine.address]))
         with RawClient(vip) as client:
-            client.send(b'POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 53\r\n\r\n'
-                        b'{"model":"tiny","prompt":"one two","max_tokens":9000}')
+            client.send(ENDLESS)
             wait_until(lambda: gw.get("/maintenance").json()["in_flight_requests"] == 1, 10, "run")
             assert gw.stop(20) == 0
 
