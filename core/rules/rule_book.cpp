@@ -72,7 +72,10 @@ Outcome RuleBook::put(std::string_view json, const Actor& actor) {
     if (parsed.oper != 0) {
         return change_endpoints(parsed, previous, actor);
     }
-    if (auto refusal = carry_over(parsed.rule, previous.get(), parsed.warnings)) {
+    const std::optional<Rule> sleeper =
+        previous == nullptr ? asleep(parsed.rule.key) : std::nullopt;
+    const Rule* stored = sleeper ? &*sleeper : previous.get();
+    if (auto refusal = carry_over(parsed.rule, stored, parsed.warnings)) {
         return refused(std::move(*refusal));
     }
     return replace(std::move(parsed), previous,
@@ -121,7 +124,7 @@ std::optional<Refusal> RuleBook::identify_successor(Rule& rule, const Rule& prev
         return immutable("id", "the rule of this key has another id");
     }
     if (rule.json == previous.json) {
-        return Refusal{409, "lbrule_exists", "", "lbrule-exist error: this very rule exists", {}};
+        return Refusal{409, "lbrule_exists", "", "lbrule-exists error: this very rule exists", {}};
     }
     if (auto field = changed_immutable(rule, previous)) {
         return immutable(*field, "lbrule-exist error: cant modify " + *field + " of a live rule");

@@ -114,6 +114,8 @@ private:
                          Refusal when_none, const Actor& actor);
     // In force; null when there is none.
     RulePtr find(const RuleKey& key) const;
+    // What a POST carries over of the dormant rule of this key.
+    std::optional<Rule> asleep(const RuleKey& key) const;
     // Identifies, prepares, stores and swaps. `previous` is null for a new rule.
     Outcome replace(Parsed parsed, const RulePtr& previous, const char* action, const Actor& actor);
     // oper 1 and 2.

@@ -14,6 +14,30 @@ Outcome refused(Refusal refusal) {
 
 }  // namespace
 
+std::optional<Rule> RuleBook::asleep(const RuleKey& key) const {
+    for (const Dormant& sleeper : dormant()) {
+        const auto document = Json::parse(sleeper.body);
+        if (!(sleeper.key == key) || !document.ok() || document->object() == nullptr) {
+            continue;
+        }
+        const auto at = document->object()->find("serviceArguments");
+        const Json::Object* service =
+            at == document->object()->end() ? nullptr : at->second.object();
+        if (service == nullptr) {
+            continue;
+        }
+        Rule out;
+        const auto up = service->find("adminStateUp");
+        out.is_admin_up = up == service->end() || up->second != Json(false);
+        if (const auto path = service->find("backend_auth_file");
+            path != service->end() && path->second.text() != nullptr) {
+            out.auth_file = *path->second.text();
+        }
+        return out;
+    }
+    return std::nullopt;
+}
+
 Outcome RuleBook::patch(const RuleKey& key, std::string_view json, const Actor& actor) {
     const std::lock_guard change(change_mu_);
     const RulePtr previous = find(key);

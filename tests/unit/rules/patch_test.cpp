@@ -309,6 +309,20 @@ TEST_CASE_FIXTURE(Fixture, "a patch of a rule that is not in force says so") {
     CHECK(outcome.refusal->code == "not_in_force");
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "a rule that was switched off stays off when its sleep is ended by a POST") {
+    log::set_sink([](log::Level, const std::string&) {});
+    hooks.engine_names = {"vllm", "acme"};
+    start(body({{"engine", R"("acme")"}}));
+    argument("adminStateUp", "false");
+    hooks.engine_names = {"vllm"};
+    REQUIRE(book.load().ok());
+    log::set_sink({});
+    REQUIRE(book.table()->rules().empty());
+    CHECK_FALSE(start(body())->is_admin_up);
+    CHECK(book.dormant().empty());
+}
+
 TEST_CASE_FIXTURE(Fixture, "a rule is switched off by a patch only, and a POST leaves it so") {
     const auto warned = [](const Outcome& outcome) {
         return outcome.warnings.size() == 1 && outcome.warnings[0].code == "admin_state_kept";
