@@ -1,8 +1,8 @@
 """Edits and KV inventories: what stays keeps its blocks and its subscription, what is new starts new."""
 
 from conftest import edited, endpoint_of, row
-from gateway import complete
-from harness import RawClient, request_bytes, wait_until
+from gateway import API, complete
+from harness import RawClient, exchange, request_bytes, wait_until
 
 PROMPT = "The harbour master wrote down every ship that came in with the tide. " * 12
 
@@ -188,3 +188,37 @@ def test_a_smaller_bound_is_kept_at_once(gateway, site):
     gateway.create(edited(body, kvMaxBlocks=1000))
     wait_until(lambda: 0 < blocks(gateway, body, one.http[0].address) <= 1000, 10, "the bound")
     assert one.connects(0) == connects
+
+
+def test_patches_and_attached_endpoints_disturb_as_little(gateway, site):
+    three = site(3)
+    vip = gateway.vip()
+    body = three.rule(vip, [0, 1], kvLbMode="off")
+    gateway.create(body)
+    gateway.wait_signal(body, ("ok", "quiet"))
+    fill(gateway, three, body, vip)
+    held = [blocks(gateway, body, three.http[i].address) for i in (0, 1)]
+    connects = [three.connects(i) for i in (0, 1)]
+    numbers = {e["endpointIP"]: e["ep_idx"] for e in gateway.find(body)["endpoints"]}
+    ip, port = vip.rsplit(":", 1)
+    path = f"{API}/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/tcp"
+    first, second = body["endpoints"]
+    third = row(three.http[2].address)
+    key = {k: body["serviceArguments"][k] for k in ("externalIP", "port", "protocol", "mode", "sel")}
+    for n, (method, target, change) in enumerate([
+            ("PATCH", path, {"serviceArguments": {"name": "patched", "timeouts": {"connect_ms": 700}}}),
+            ("PATCH", path, {"endpoints": [{**first, "weight": 7}, second]}),
+            ("PATCH", path, {"serviceArguments": {"kvMaxBlocks": 400_000, "sel": 2}}),
+            ("POST", f"{API}/config/loadbalancer",
+             {"serviceArguments": {**key, "sel": 2, "oper": 1}, "endpoints": [third]}),
+            ("POST", f"{API}/config/loadbalancer",
+             {"serviceArguments": {**key, "sel": 2, "oper": 2}, "endpoints": [third]}),
+            ("PATCH", path, {"serviceArguments": {"timeouts": None, "name": None}})]):
+        reply = exchange(gateway.api, method, target, change)
+        assert reply.status == 200, (n, reply.body)
+        read_back = gateway.find(body)
+        assert [blocks(gateway, body, three.http[i].address) for i in (0, 1)] == held, n
+        assert [three.connects(i) for i in (0, 1)] == connects, n
+        assert {e["endpointIP"]: e["ep_idx"] for e in read_back["endpoints"]}.items() >= numbers.items()
+    assert endpoint_of(gateway.find(body), three.http[2].address) is None
+    wait_until(lambda: three.pub[2].open == 0, 5, "nothing follows the one that came and went")
