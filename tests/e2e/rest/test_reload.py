@@ -1,5 +1,6 @@
 """Start, check and reload: what the configuration says, and when it comes into force."""
 
+import re
 import signal
 import socket
 import subprocess
@@ -207,28 +208,74 @@ def test_a_good_check_touches_nothing_and_works_beside_a_running_gateway(tmp_pat
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("flags, observe, want", [
-    (["--workers", "1"], lambda gw: gw.get("/diagnostics").json()["daemon"]["workers"], 1),
-    (["--workers", "3"], lambda gw: gw.get("/diagnostics").json()["daemon"]["workers"], 3),
-    (["--log-level", "error"], lambda gw: gw.log(), ""),
-    (["--api-metrics", "off"], lambda gw: gw.get("/metrics").status, 503),
-    (["--api-names", "gw.example"],
-     lambda gw: exchange_as(gw, "gw.example"), 200),
-    (["--api-names", "other.example"], lambda gw: exchange_as(gw, "gw.example"), 421),
-    (["--api-cors-origins", "http://a.example"],
-     lambda gw: gw.get("/config/cors").json()["cors"], ["http://a.example"]),
-    (["--rule-default", "kvMaxBlocks=7000"],
-     lambda gw: gw.create(rule(gw.vip(), ["127.0.7.1:1"]))["effective"]["kvMaxBlocks"], 7000),
-])
-def test_a_setting_changes_what_can_be_seen(tmp_path, flags, observe, want):
-    with Gateway(tmp_path, flags=flags) as gw:
-        assert observe(gw) == want
-
-
-def exchange_as(gw, host):
+def as_host(gw, host):
     with RawClient(gw.api) as client:
         client.send(f"GET {API}/version HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         return client.read_reply().status
+
+
+def workers_of(gw):
+    return gw.get("/diagnostics").json()["daemon"]["workers"]
+
+
+# What each setting changes: two values, how to look, and what is seen.
+OBSERVED = {
+    "workers": [("1", workers_of, 1), ("3", workers_of, 3)],
+    "log-level": [("error", lambda gw: "ready" in gw.log(), False),
+                  ("info", lambda gw: "ready" in gw.log(), True)],
+    "api-metrics": [("open", lambda gw: gw.get("/metrics").status, 200),
+                    ("off", lambda gw: gw.get("/metrics").status, 503)],
+    "api-names": [("gw.example", lambda gw: as_host(gw, "gw.example"), 200),
+                  ("other.example", lambda gw: as_host(gw, "gw.example"), 421)],
+    "api-cors-origins": [
+        (origin, lambda gw: gw.get("/config/cors").json()["cors"], [origin])
+        for origin in ("http://a.example", "https://b.example:8443")],
+    "rule-default": [
+        (f"kvMaxBlocks={n}", lambda gw: gw.create(rule(gw.vip(), ["127.0.7.1:1"]))["effective"]
+         ["kvMaxBlocks"], n) for n in (7000, 8000)],
+}
+# Those whose effect has a test of its own, and where.
+ELSEWHERE = {
+    "api-listen": "every test", "state": "every test with a restart",
+    "api-token-file": "test_access", "tokenizers": "path and clients: prompts are tokenized",
+    "config": "this file", "check": "this file", "drain-timeout": "this file",
+    "plugins": "this file", "io": "this file", "version": "this file", "help": "this file",
+}
+
+
+@pytest.mark.parametrize("flag, value, observe, want",
+                         [(flag, *row) for flag, rows in OBSERVED.items() for row in rows])
+def test_a_setting_changes_what_can_be_seen(tmp_path, flag, value, observe, want):
+    with Gateway(tmp_path, flags=[f"--{flag}", value]) as gw:
+        assert observe(gw) == want
+
+
+def test_every_flag_of_the_help_has_its_effect_tested():
+    said = subprocess.run([binary("sluiced"), "--help"], capture_output=True, text=True, timeout=30,
+                          check=True).stdout
+    assert set(re.findall(r"--([a-z-]+)", said)) == set(OBSERVED) | set(ELSEWHERE)
+    version = subprocess.run([binary("sluiced"), "--version"], capture_output=True, text=True,
+                             timeout=30, check=True).stdout
+    assert re.fullmatch(r"sluiced \d+\.\d+\.\d+\n", version)
+
+
+def test_plugins_are_looked_for_in_the_folders_that_are_named(tmp_path):
+    folder = tmp_path / "more"
+    folder.mkdir()
+    (folder / "broken.so").write_bytes(b"not a plugin")
+
+    def found(gw):
+        return [f for f in gw.get("/status/plugins").json()["plugins"] if "broken.so" in f["path"]]
+    with Gateway(tmp_path) as gw:
+        assert found(gw) == []
+    with Gateway(tmp_path, flags=["--plugins", str(folder)]) as gw:
+        assert found(gw) and found(gw)[0]["state"] != "loaded"
+
+
+def test_a_back_end_that_is_not_there_is_refused_with_what_is():
+    code, said = check("--io", "uring")
+    assert code == 2 and "auto, epoll" in said
+    assert check("--io", "select")[0] == 2
 
 
 def test_the_drain_time_out_bounds_the_stop(tmp_path):
