@@ -77,7 +77,7 @@ TEST_CASE("every knob is set by its flag and by its key, and the flag wins") {
         const std::string both = value_of(*from_both, knob.section, knob.key);
         // Plugin directories add up.
         CHECK(both == (std::string(knob.flag) == "plugins" ? "/a:/b" : sample->second.second));
-        CHECK(value_of(Settings(), knob.section, knob.key) != both);
+        CHECK(value_of(*from_file, knob.section, knob.key) != both);
     }
     CHECK(samples().size() == knobs().size());
 }
@@ -172,11 +172,11 @@ TEST_CASE("flags that do not exist or stand alone are refused") {
 TEST_CASE("defaults of rules come from the file, the flag wins, and both are judged") {
     const test::Folder folder;
     const std::string file = folder.file("conf");
-    test::write_file(file, "[rules]\nkvMinMatchTokens = 8\nkvLbMode = soft\n");
+    test::write_file(file, "[rules]\nkvMinMatchTokens = 8\nkvLbMode = off\n");
     const auto settings = read_settings({"--config", file, "--rule-default", "kvMinMatchTokens=9"});
     REQUIRE_MESSAGE(settings.ok(), settings.error().what);
     CHECK(settings->rule_defaults.at("kvMinMatchTokens") == "9");
-    CHECK(settings->rule_defaults.at("kvLbMode") == "soft");
+    CHECK(settings->rule_defaults.at("kvLbMode") == "off");
     CHECK(rule_defaults(*settings)->value("kvMinMatchTokens") == "9");
     CHECK(why({"--rule-default", "kvMinMatchTokens=many"}).find("--rule-default") == 0);
     CHECK(why({"--rule-default=kvMinMatchTokens"}).find("NAME=VALUE") != std::string::npos);
