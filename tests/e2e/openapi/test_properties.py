@@ -15,7 +15,7 @@ from world import World, target_of
 
 FACTOR = int(os.environ.get("SLUICE_EXAMPLES", "1"))
 TYPES = ["application/json", "application/merge-patch+json", "application/json; charset=utf-8", "text/plain",
-         "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "\x7f"]
+         "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "no/such;;type"]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from harness import RawClient, binary, exchange, start_sim, wait_until
 from test_access import ADMIN
 from test_node import TINY
 
-BODY = b'{"model":"tiny","prompt":"one two","max_tokens":1000,"ignore_eos":true}'
+BODY = b'{"model":"tiny","prompt":"one two","max_tokens":200,"ignore_eos":true}'
 ENDLESS = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
 SIGTERM_END = -signal.SIGTERM
 

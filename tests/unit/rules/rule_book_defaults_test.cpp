@@ -23,9 +23,9 @@ Defaults defaults_of(const std::map<std::string, std::string>& config) {
 struct Fixture {
     Fixture() {
         for (const auto& [port, more] : {std::pair("8001", ""), std::pair("8002", "9")}) {
-            std::map<std::string, std::string> fields{{"port", port}};
+            test::Members fields{{"port", port}};
             if (*more != '\0') {
-                fields["kvMinMatchTokens"] = more;
+                fields.emplace_back("kvMinMatchTokens", more);
             }
             REQUIRE_FALSE(book.put(body(fields), actor).refusal.has_value());
         }
