@@ -13,7 +13,8 @@ from test_access import ADMIN
 from test_node import TINY
 
 BODY = b'{"model":"tiny","prompt":"one two","max_tokens":200,"ignore_eos":true}'
-ENDLESS = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
+ENDLESS = (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+           b"Content-Length: %d\r\n\r\n%s" % (len(BODY), BODY))
 SIGTERM_END = -signal.SIGTERM
 
 
@@ -157,7 +158,7 @@ def test_ten_reloads_disturb_no_stream_and_no_probe(tmp_path):
 
 
 def test_a_second_sigterm_ends_at_once(tmp_path):
-    with start_sim(*TINY, "--decode-us-per-token", 200000) as engine:
+    with start_sim(*TINY, "--max-model-len", 512, "--decode-us-per-token", 200000) as engine:
         gw = Gateway(tmp_path, flags=["--drain-timeout", "600"])
         vip = gw.vip()
         gw.create(rule(vip, [engine.address]))
@@ -279,7 +280,7 @@ def test_a_back_end_that_is_not_there_is_refused_with_what_is():
 
 
 def test_the_drain_time_out_bounds_the_stop(tmp_path):
-    with start_sim(*TINY, "--decode-us-per-token", 200000) as engine:
+    with start_sim(*TINY, "--max-model-len", 512, "--decode-us-per-token", 200000) as engine:
         gw = Gateway(tmp_path, flags=["--drain-timeout", "0"])
         vip = gw.vip()
         gw.create(rule(vip, [engine.address]))
