@@ -55,6 +55,9 @@ Result<bool> BackendKey::refresh(bool is_forced) {
     if (!S_ISREG(info.st_mode)) {
         return unusable(Code::Invalid, "is not a regular file");
     }
+    if ((info.st_mode & 0177U) != 0) {
+        return unusable(Code::Invalid, "may be read or written by others");
+    }
     std::array<char, kMaxKeyBytes + 2> buffer{};
     const ssize_t n = ::read(file.fd(), buffer.data(), buffer.size());
     if (n < 0) {

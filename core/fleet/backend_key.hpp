@@ -5,7 +5,8 @@
 //
 // Threads: refresh() control; authorization() any.
 // Errors:  read() and refresh(): NotFound, Invalid with a reason that never shows the content.
-// Limits:  kMaxKeyBytes; one line of visible ASCII, a line end behind it is dropped.
+// Limits:  kMaxKeyBytes; one line of visible ASCII, a line end behind it is dropped. The file is
+//          its owner's alone (mode 0600 or less).
 #pragma once
 #include <sys/types.h>
 

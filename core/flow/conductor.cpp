@@ -69,13 +69,6 @@ std::optional<rules::Refusal> Conductor::prepare(const rules::RulePtr& next,
     if (auto refusal = plugins_.check(*next, previous.get(), warnings)) {
         return refusal;
     }
-    if (!next->auth_file.empty()) {
-        fleet::BackendKey key(next->auth_file);
-        if (const auto read = key.refresh(); !read) {
-            return rules::Refusal{400, "auth_file_unusable", "backend_auth_file", read.error().what,
-                                  "a readable file that holds one line"};
-        }
-    }
     const rules::ListenAddress at{next->key.ip, next->key.port};
     if (const Status status = listeners_.prepare(at); !status) {
         return rules::Refusal{409,

@@ -1,8 +1,9 @@
 // Turns the table of rules into a running data plane, and keeps the two in step.
 //
-// For every change: plugins are asked, the key file is read, the VIP is bound, and only then is the
-// rule stored. After the swap everything is reconciled by identity, so that what an edit does not
-// concern goes on undisturbed:
+// For every change: plugins are asked, the VIP is bound, and only then is the rule stored. (The key
+// file was judged before; at a start it may be gone: then the rule is in force and its requests are
+// refused until the file can be read.) After the swap everything is reconciled by identity, so that
+// what an edit does not concern goes on undisturbed:
 //
 //   what                              is the same as long as                     kept in
 //   Endpoint (load, health, leases)   its address and port are                   endpoints_

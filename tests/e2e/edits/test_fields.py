@@ -178,6 +178,28 @@ def test_the_key_of_a_file_goes_to_the_engine_and_nowhere_else(gateway, engines,
     assert ask_with_clients_key() == ["Bearer client-key"]
 
 
+def test_without_its_key_a_rule_stays_in_force_and_sends_no_other(gateway, engines, tmp_path):
+    engine = engines(1)[0]
+    vip = gateway.vip()
+    key = tmp_path / "backend.key"
+    key.write_text("sk-the-key\n")
+    os.chmod(key, 0o600)
+    gateway.create(rule(vip, [engine.address], backend_auth_file=str(key)))
+    os.rename(key, tmp_path / "away")
+    gateway.kill()
+    gateway.start()
+    for _ in range(2):
+        with RawClient(vip) as client:
+            client.send(request_bytes("POST", "/v1/completions", {"model": "tiny", "prompt": "x"},
+                                      [("Authorization", "Bearer client-key")]))
+            assert error_of(client.read_reply()) == (503, "backend_key_unavailable")
+    assert not [r for r in engine.requests() if r["method"] == "POST"]
+    os.rename(tmp_path / "away", key)
+    wait_until(lambda: complete(vip, "x", max_tokens=1).status == 200, 20, "the key is read")
+    last = [r for r in engine.requests() if r["method"] == "POST"][-1]
+    assert [v for k, v in last["headers"] if k.lower() == "authorization"] == ["Bearer sk-the-key"]
+
+
 def test_only_the_sources_of_a_rule_may_use_it(gateway, engines):
     engine = engines(1)[0]
     vip = gateway.vip()

@@ -23,6 +23,7 @@ struct Folder {
     // As a careful tool rotates a key: another file takes the name.
     std::string put(const std::string& text) const {
         std::ofstream(path / "next", std::ios::binary) << text;
+        REQUIRE(::chmod((path / "next").c_str(), 0600) == 0);
         std::filesystem::rename(path / "next", path / "key");
         return path / "key";
     }
@@ -72,6 +73,20 @@ TEST_SUITE("fleet/backend_key") {
             CHECK(*key.authorization() == "Bearer good");
         }
         folder.put(std::string(BackendKey::kMaxKeyBytes, 'x') + "\n");
+        CHECK(key.refresh().value());
+    }
+
+    TEST_CASE("a file that others may read is no place for a key") {
+        const Folder folder;
+        const std::string path = folder.put("sk-abc\n");
+        for (const mode_t mode : {0640U, 0604U, 0620U, 0700U}) {
+            REQUIRE(::chmod(path.c_str(), mode) == 0);
+            BackendKey key(path);
+            CHECK(key.refresh().error().code == Code::Invalid);
+            CHECK(key.authorization()->empty());
+        }
+        REQUIRE(::chmod(path.c_str(), 0400) == 0);
+        BackendKey key(path);
         CHECK(key.refresh().value());
     }
 
