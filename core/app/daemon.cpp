@@ -144,6 +144,13 @@ Status Daemon::start() {
 
 void Daemon::tick() {
     conductor_->tick();
+    // A restored snapshot may say something else than before. What is stored is looked at again:
+    // the switch may have been turned between look and store.
+    bool is_on = false;
+    do {
+        is_on = admin::maintenance(*book_).is_on;
+        shared_->is_refusing_new.store(is_on);
+    } while (admin::maintenance(*book_).is_on != is_on);
 }
 
 // Before a listener is open: a gateway that was put into maintenance takes no request at its start.
