@@ -16,8 +16,12 @@ constexpr std::string_view kAbout =
     "nothing and is answered with a code that stays the same over versions, the field, and what "
     "is allowed. A path answers 405 with Allow to a method it does not have; a parameter it does "
     "not know is refused; HEAD is GET without the body; the Content-Type of a request is looked "
-    "at in a PATCH only. Operations of the tag `absent` are known and answered 501 with the "
-    "reason.";
+    "at in a PATCH only. A request that is not one of HTTP, too long or too slow is refused before "
+    "its path is looked at (x-sluice-before-paths). Operations of the tag `absent` are known and "
+    "answered 501 with the reason.";
+
+// Of a request that is refused before its path is looked at.
+constexpr std::string_view kBeforePaths = "400 408 417 421 431 501 505";
 
 struct StatusRow {
     std::string_view status;
@@ -47,6 +51,15 @@ constexpr StatusRow kStatuses[] = {
     {"507", "There is no room to store the change; nothing was changed."},
 };
 
+// "400 409" -> [400,409]
+Json::Array numbers(std::string_view list) {
+    Json::Array out;
+    for (const std::string_view word : split(list, ' ')) {
+        out.push_back(*Json::parse(word));
+    }
+    return out;
+}
+
 Json::Object error_schema() {
     Json::Object out = parsed_schema(R"({"type":"object",
         "description":"Why a request was refused.",
@@ -59,12 +72,8 @@ Json::Object error_schema() {
         "result":{"type":"string","description":"The message again."}}})");
     Json::Array list;
     for (const CodeRow& row : codes()) {
-        Json::Array statuses;
-        for (const std::string_view status : split(row.statuses, ' ')) {
-            statuses.emplace_back(*Json::parse(status));
-        }
         list.emplace_back(Json::Object{
-            {"code", row.code}, {"statuses", std::move(statuses)}, {"description", row.about}});
+            {"code", row.code}, {"statuses", numbers(row.statuses)}, {"description", row.about}});
     }
     out.emplace("x-sluice-codes", std::move(list));
     return out;
@@ -117,6 +126,7 @@ Json document(std::string_view version) {
         {"servers", Json::Array{Json::Object{{"url", "/"}}}},
         {"security", Json::Array{Json::Object{{"BearerAuth", Json::Array{}}}}},
         {"tags", tags()},
+        {"x-sluice-before-paths", numbers(kBeforePaths)},
         {"paths", paths()},
         {"components",
          Json::Object{{"schemas", schemas()},

@@ -132,8 +132,8 @@ void add_further(Json::Object& out, std::string_view list) {
 Json::Object responses(const Route& route) {
     Json::Object out;
     out.emplace(std::to_string(route.success), answer_with("Done.", route.reply));
-    add_further(out,
-                route.access == Access::Public ? "400 408 421 500" : "400 401 403 408 421 429 500");
+    add_further(out, route.access == Access::Public ? "400 408 421 431 500"
+                                                    : "400 401 403 408 421 429 431 500");
     if (route.method != "GET" && route.access != Access::Reading) {
         add_further(out, "503");  // maintenance
     }
@@ -191,8 +191,8 @@ Json operation(const Topic& topic, const Route& route) {
 Json absent_operation(std::string_view method, const Absent& absent) {
     Json::Object answers;
     add_further(answers, absent.pattern.find('{') == std::string_view::npos
-                             ? "401 403 429 501"
-                             : "401 403 404 429 501");
+                             ? "400 401 403 421 429 431 501"
+                             : "400 401 403 404 421 429 431 501");
     Json::Object out{{"operationId", operation_id(method, absent.pattern)},
                      {"summary", absent.reason},
                      {"tags", Json::Array{"absent"}},

@@ -172,7 +172,15 @@ constexpr Schema kSchemas[] = {
         "boot":{"type":"object"},"external_dependencies":{"type":"array"},
         "auto_persist":{"type":"boolean"},"ebpf_attachments":{"type":"array"}}})"},
     {"Plugins", R"({"type":"object","required":["plugins"],"properties":{
-        "plugins":{"type":"array","items":{"type":"object"}}}})"},
+        "plugins":{"type":"array","items":{"type":"object",
+            "required":["path","state","reason","sdk_version","plugins"],"properties":{
+            "path":{"type":"string"},"state":{"type":"string"},"reason":{"type":"string"},
+            "plugins":{"type":"array","items":{"type":"object",
+                "required":["id","alias","name","summary","version","license","provides"],
+                "properties":{"id":{"type":"string"},"alias":{"type":"string"},
+                "name":{"type":"string"},"summary":{"type":"string"},
+                "version":{"type":"string"},"license":{"type":"string"},
+                "provides":{"type":"array","items":{"type":"string"}}}}}}}}}})"},
     {"Capabilities", R"({"type":"object","required":["capabilities"],"properties":{
         "capabilities":{"type":"array","items":{"type":"object","required":["name","ready"],
         "properties":{"name":{"type":"string"},"ready":{"type":"boolean"},
