@@ -112,7 +112,7 @@ def test_what_the_schemas_allow_is_often_taken(world):
     def run(body):
         reply = world.ask("POST", post.path, body)
         world.check(post, post.path, reply)
-        taken.append(reply.status == 200)
+        taken.append(reply.status in (200, 409))  # 409: this very rule is there
 
     run()
     assert sum(taken) >= 10, f"{sum(taken)} of {len(taken)} rules were taken"
