@@ -14,6 +14,12 @@ constexpr std::string_view kLogs =
     "are in /netlox/v1/diagnostics";
 constexpr std::string_view kTrace =
     "requests are not exported as traces; their receipts are at /netlox/v1/status/flows";
+constexpr std::string_view kKeys =
+    "keys, quotas and JWT profiles of clients are not built yet: no request is asked for a key";
+constexpr std::string_view kPolicies =
+    "policies beside the rules are not built yet: host, path and model are fields of a rule";
+constexpr std::string_view kCertificates = "TLS is not built yet: listeners are plain";
+constexpr std::string_view kRepublish = "events are not republished yet";
 constexpr std::string_view kUsers = "access is by tokens of the token file; there are no users";
 
 constexpr Absent kAbsent[] = {
@@ -36,7 +42,7 @@ constexpr Absent kAbsent[] = {
     {"POST", "/netlox/v1/config/endpointhoststate", kYet},
     {"DELETE", "/netlox/v1/config/endpoint/epipaddress/{ip}", kYet},
     {"GET", "/netlox/v1/status/flows/stream", kYet},
-    {"GET", "/netlox/v1/kv_event_sources", kYet},
+    {"GET", "/netlox/v1/kv_event_sources", kRepublish},
     {"GET", "/netlox/v1/metrics/{name}", kLegacy},
     {"GET", "/netlox/v1/logs", kLogs},
     {"GET", "/netlox/v1/log-archives", kLogs},
@@ -53,20 +59,20 @@ constexpr Absent kAbsent[] = {
     {"GET POST PUT DELETE", "/netlox/v1/config/pii/{name}", kFilters},
     {"GET POST PUT DELETE", "/netlox/v1/config/llamafirewall/{name}", kFilters},
     {"GET POST PUT DELETE", "/netlox/v1/config/opa/watcher", kFilters},
-    {"GET POST", "/netlox/v1/config/ai/apikey", kYet},
-    {"GET DELETE PATCH", "/netlox/v1/config/ai/apikey/{key_id}", kYet},
-    {"POST", "/netlox/v1/config/ai/tenant/ratelimit", kYet},
-    {"GET", "/netlox/v1/config/ai/tenant/ratelimit/{tenant_id}", kYet},
-    {"GET POST", "/netlox/v1/config/ai/user/ratelimit", kYet},
-    {"GET DELETE", "/netlox/v1/config/ai/user/ratelimit/{tenant_id}/{user_id}", kYet},
-    {"GET POST DELETE", "/netlox/v1/config/ai/ratelimit/defaults/{scope}", kYet},
-    {"GET POST", "/netlox/v1/config/ai/jwtauthprofile", kYet},
-    {"GET DELETE", "/netlox/v1/config/ai/jwtauthprofile/{name}", kYet},
-    {"GET POST", "/netlox/v1/config/l7policy", kYet},
-    {"GET DELETE", "/netlox/v1/config/l7policy/id/{id}", kYet},
-    {"POST", "/netlox/v1/config/cert", kYet},
-    {"GET PUT DELETE", "/netlox/v1/config/cert/{certId}", kYet},
-    {"GET POST DELETE", "/netlox/v1/sni/certificates", kYet},
+    {"GET POST", "/netlox/v1/config/ai/apikey", kKeys},
+    {"GET DELETE PATCH", "/netlox/v1/config/ai/apikey/{key_id}", kKeys},
+    {"POST", "/netlox/v1/config/ai/tenant/ratelimit", kKeys},
+    {"GET", "/netlox/v1/config/ai/tenant/ratelimit/{tenant_id}", kKeys},
+    {"GET POST", "/netlox/v1/config/ai/user/ratelimit", kKeys},
+    {"GET DELETE", "/netlox/v1/config/ai/user/ratelimit/{tenant_id}/{user_id}", kKeys},
+    {"GET POST DELETE", "/netlox/v1/config/ai/ratelimit/defaults/{scope}", kKeys},
+    {"GET POST", "/netlox/v1/config/ai/jwtauthprofile", kKeys},
+    {"GET DELETE", "/netlox/v1/config/ai/jwtauthprofile/{name}", kKeys},
+    {"GET POST", "/netlox/v1/config/l7policy", kPolicies},
+    {"GET DELETE", "/netlox/v1/config/l7policy/id/{id}", kPolicies},
+    {"POST", "/netlox/v1/config/cert", kCertificates},
+    {"GET PUT DELETE", "/netlox/v1/config/cert/{certId}", kCertificates},
+    {"GET POST DELETE", "/netlox/v1/sni/certificates", kCertificates},
     {"POST", "/netlox/v1/auth/login", kUsers},
     {"POST", "/netlox/v1/auth/logout", kUsers},
     {"POST", "/netlox/v1/auth/token/upgrade", kUsers},
