@@ -177,8 +177,8 @@ TEST_CASE_FIXTURE(Fixture, "one address cannot take every place") {
 
 TEST_CASE_FIXTURE(Fixture, "who is slow in the head, in the body or in reading is dropped") {
     config.max_threads = 3;
-    config.io_timeout_ms = 200;
-    config.request_timeout_ms = 400;
+    config.io_timeout_ms = 300;
+    config.request_timeout_ms = 1'000;
     start();
     // An answer that does not fit what the system buffers.
     for (int i = 0; i < 600; ++i) {

@@ -21,8 +21,9 @@ struct ServerFixture {
     ServerFixture() {
         log::set_sink([](log::Level, const std::string&) {});
         config.port = 0;
-        config.io_timeout_ms = 150;
-        config.request_timeout_ms = 400;
+        // Generous, so that a busy machine drops nobody; tests of slow clients set their own.
+        config.io_timeout_ms = 5'000;
+        config.request_timeout_ms = 10'000;
     }
     ~ServerFixture() {
         server.reset();

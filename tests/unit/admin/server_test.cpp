@@ -96,6 +96,8 @@ TEST_CASE_FIXTURE(Fixture, "heads that are malformed or without end do no harm")
 
 TEST_CASE_FIXTURE(Fixture, "a client that is slow is dropped and does not keep others waiting") {
     config.max_threads = 2;
+    config.io_timeout_ms = 300;
+    config.request_timeout_ms = 1'000;
     start();
     // Silent in the head, and in the body.
     net::StreamSocket silent = connect();
