@@ -1,5 +1,8 @@
 #include "state/db.hpp"
 
+#include <cerrno>
+#include <cstring>
+
 namespace sluice::state {
 
 Error to_error(int rc, std::string_view what) {
@@ -34,6 +37,11 @@ Error to_error(int rc, std::string_view what) {
 namespace {
 
 Error last_error(sqlite3* db, int rc) {
+    // SQLite knows ENOSPC only for some calls; a quota or a limit of the process is as full a disk.
+    const int reason = (rc & 0xFF) == SQLITE_IOERR ? sqlite3_system_errno(db) : 0;
+    if (reason == ENOSPC || reason == EDQUOT || reason == EFBIG) {
+        return Error{Code::Limit, std::string("no space: ") + std::strerror(reason)};
+    }
     return to_error(rc, sqlite3_errmsg(db));
 }
 
@@ -145,6 +153,12 @@ Transaction::~Transaction() {
 
 Status Transaction::begin() {
     auto begun = db_.exec("BEGIN IMMEDIATE");
+    open_ = begun.ok();
+    return begun;
+}
+
+Status Transaction::begin_reading() {
+    auto begun = db_.exec("BEGIN");
     open_ = begun.ok();
     return begun;
 }

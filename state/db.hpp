@@ -14,8 +14,8 @@
 
 namespace sluice::state {
 
-// FULL -> Limit, BUSY -> Unavailable, CONSTRAINT -> Exists, CORRUPT and NOTADB -> Protocol, what
-// the disk refuses -> Io.
+// FULL, or no space for other reasons -> Limit, BUSY -> Unavailable, CONSTRAINT -> Exists, CORRUPT
+// and NOTADB -> Protocol, what the disk refuses -> Io.
 Error to_error(int rc, std::string_view what);
 
 class Statement {
@@ -69,7 +69,8 @@ public:
     Transaction(const Transaction&) = delete;
     Transaction& operator=(const Transaction&) = delete;
 
-    Status begin();
+    Status begin();          // to write
+    Status begin_reading();  // one moment, for several statements
     Status commit();
 
 private:

@@ -47,6 +47,21 @@ CREATE TABLE audit (
     after   TEXT NOT NULL
 ) STRICT;
 )sql",
+    // Which state of which database this is, and a bound of the audit trail in bytes.
+    R"sql(
+CREATE TABLE about (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO about VALUES ('store_id', lower(hex(randomblob(16))));
+INSERT INTO counter VALUES
+    ('generation', (SELECT coalesce(max(seq), 0) FROM audit)),
+    ('changed_us', (SELECT coalesce(max(at_us), 0) FROM audit)),
+    ('restored_us', 0),
+    ('audit_bytes', (SELECT coalesce(sum(length(CAST(before AS BLOB)) +
+                                         length(CAST(after AS BLOB))), 0) FROM audit));
+CREATE INDEX audit_subject ON audit (subject, seq);
+)sql",
 };
 
 Result<std::uint32_t> number(Db& db, const char* sql) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -11,11 +12,15 @@
 #include "core/base/log.hpp"
 #include "state/migrations.hpp"
 #include "state/sqlite_store.hpp"
+#include "state/wal_check.hpp"
 
 namespace sluice::state {
 namespace {
 
 namespace fs = std::filesystem;
+
+// What a log that has grown gives back of the disk once it is folded into the file.
+constexpr std::size_t kLogBytes = 4U << 20U;
 
 std::string errno_text() {
     return std::strerror(errno);
@@ -55,6 +60,31 @@ Result<SetAside> set_aside(const std::string& path, const std::string& why) {
     return SetAside{to, why};
 }
 
+// The file and its log once more, beside them: they are about to be written to.
+Result<SetAside> set_aside_copy(const std::string& path, const std::string& why) {
+    const std::string to = free_name(path);
+    for (const char* tail : {"", "-wal"}) {
+        std::error_code ec;
+        if (!fs::copy_file(path + tail, to + tail, ec)) {
+            return Error{Code::Io, path + tail + ": " + why + ", and no copy can be set aside (" +
+                                       ec.message() + "); it was not opened"};
+        }
+        (void)::chmod((to + tail).c_str(), 0600);  // as for the file itself
+    }
+    return SetAside{to, why, true};
+}
+
+std::string mode_text(const std::string& path) {
+    struct stat info{};
+    if (::stat(path.c_str(), &info) != 0) {
+        return errno_text();
+    }
+    char mode[8] = {};
+    std::snprintf(mode, sizeof mode, "%04o", info.st_mode & 07777U);
+    return std::string("mode ") + mode + ", owner " + std::to_string(info.st_uid) +
+           ", this process is user " + std::to_string(::geteuid());
+}
+
 Status check_folder(const std::string& path) {
     const fs::path folder = fs::absolute(path).parent_path();
     std::error_code ec;
@@ -64,6 +94,21 @@ Status check_folder(const std::string& path) {
     if (fs::exists(path, ec) && !fs::is_regular_file(path, ec)) {
         return Error{Code::Io, path + ": not a regular file"};
     }
+    if (fs::exists(path, ec) && ::faccessat(AT_FDCWD, path.c_str(), R_OK | W_OK, AT_EACCESS) != 0) {
+        return errno == EACCES
+                   ? Error{Code::Io, path + ": may not be read and written: " + mode_text(path)}
+                   : Error{Code::Io, path + ": cannot be written: " + errno_text()};
+    }
+    return {};
+}
+
+// SQLite gives log and index the mode of the file, so it has its mode before they are made.
+Status create_private(const std::string& path) {
+    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return Error{Code::Io, path + ": cannot be created: " + errno_text()};
+    }
+    ::close(fd);
     return {};
 }
 
@@ -86,7 +131,10 @@ Status set_up_writing(Db& db, const OpenOptions& options) {
         return Error{Code::Io,
                      "the file system does not support write-ahead logging (" + *mode + ")"};
     }
-    std::string pragmas = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
+    std::string pragmas =
+        "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
+        "PRAGMA journal_size_limit = " +
+        std::to_string(kLogBytes) + ";";
     if (options.max_bytes != 0) {
         auto page = db.scalar("PRAGMA page_size");
         if (!page) {
@@ -141,12 +189,61 @@ Result<Db> open_checked(const OpenOptions& options) {
     return db;
 }
 
+std::uintmax_t size_of(const std::string& path) {
+    std::error_code ec;
+    const auto size = fs::file_size(path, ec);
+    return ec ? 0 : size;
+}
+
+// A damage that SQLite would not see, and would write over.
+Status look_before(const std::string& path, Opened& out) {
+    if (size_of(path) == 0 && size_of(path + "-wal") != 0) {
+        return Error{Code::Protocol, "the file is empty and its log is not"};
+    }
+    if (auto why = wal_damage(path + "-wal")) {
+        auto copied = set_aside_copy(path, *why);
+        if (!copied) {
+            return copied.error();
+        }
+        log::error("log of the database damaged: copy set aside, the last changes may be missing",
+                   {{"file", path}, {"copy", copied->path}, {"why", copied->why}});
+        out.set_aside = std::move(*copied);
+    }
+    return {};
+}
+
+Result<Db> open_or_set_aside(const OpenOptions& options, Opened& out) {
+    // An empty file is what a first start leaves that ended early.
+    out.created = size_of(options.path) == 0;
+    Status look = look_before(options.path, out);
+    if (look) {
+        look = create_private(options.path);
+    }
+    auto db = look ? open_checked(options) : Result<Db>(look.error());
+    if (db || db.error().code != Code::Protocol) {
+        return db;
+    }
+    auto moved = set_aside(options.path, db.error().what);
+    if (!moved) {
+        return moved.error();
+    }
+    log::error("database damaged: set aside, starting empty",
+               {{"file", options.path}, {"now", moved->path}, {"why", moved->why}});
+    out.set_aside = std::move(*moved);
+    out.created = true;
+    if (auto made = create_private(options.path); !made) {
+        return made.error();
+    }
+    return open_checked(options);
+}
+
 }  // namespace
 
 Result<FileLock> FileLock::take(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return Error{Code::Io, path + ": " + errno_text()};
+        return Error{Code::Io,
+                     path + ": " + errno_text() + "; the folder of the database must be writable"};
     }
     FileLock lock(fd);
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -171,27 +268,21 @@ Result<Opened> open_sqlite(const OpenOptions& options) {
     if (!lock) {
         return lock.error();
     }
-    std::error_code ec;
     Opened out;
-    out.created = !fs::exists(options.path, ec);
-    auto db = open_checked(options);
-    if (!db && db.error().code == Code::Protocol) {
-        auto moved = set_aside(options.path, db.error().what);
-        if (!moved) {
-            return moved.error();
-        }
-        log::error("database damaged: set aside, starting empty",
-                   {{"file", options.path}, {"now", moved->path}, {"why", moved->why}});
-        out.set_aside = std::move(*moved);
-        out.created = true;
-        db = open_checked(options);
-    }
+    auto db = open_or_set_aside(options, out);
     if (!db) {
         return std::move(db).error().at(options.path);
     }
     // Bodies name hosts and files; they are not for everybody.
-    (void)::chmod(options.path.c_str(), 0600);  // a file system without modes is no reason to stop
-    out.store = std::make_unique<SqliteStore>(std::move(*db), std::move(*lock));
+    for (const char* tail : {"", "-wal", "-shm"}) {
+        // A file system without modes is no reason to stop.
+        (void)::chmod((options.path + tail).c_str(), 0600);
+    }
+    auto store = std::make_unique<SqliteStore>(std::move(*db), std::move(*lock), options);
+    if (auto known = store->read_marks(); !known) {
+        return std::move(known).error().at(options.path);
+    }
+    out.store = std::move(store);
     return out;
 }
 

@@ -120,6 +120,7 @@ std::optional<Response> Api::judge(Request& request, bool& wants_body, std::uint
         return frozen();
     }
     wants_body = !found.route->body.empty();
+    request.max_body = found.route->max_body;
     return std::nullopt;
 }
 
@@ -127,6 +128,12 @@ Response Api::answer(Request& request) {
     const Router::Found found = router_.find(request);
     if (found.route == nullptr) {
         return finished(request, found.answer);
+    }
+    if (is_change(*found.route, request.method) && context_.book.is_restoring()) {
+        return finished(
+            request,
+            refusal_response({503, "restore_running", "",
+                              "a restore or an import is running; try again when it is done", ""}));
     }
     try {
         return finished(request, found.route->handler(context_, request));

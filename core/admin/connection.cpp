@@ -83,7 +83,7 @@ private:
     // False: the client said no more.
     bool receive();
     std::optional<Response> read_head();
-    std::optional<Response> read_body(std::string& out);
+    std::optional<Response> read_body(std::string& out, std::size_t limit);
     Response respond(Request& request);
     void write(const Response& answer);
     void linger();
@@ -159,7 +159,8 @@ Response Connection::respond(Request& request) {
         return std::move(*early);
     }
     if (wants_body) {
-        if (auto refusal = read_body(request.body)) {
+        const std::size_t limit = request.max_body == 0 ? limits_.max_body_bytes : request.max_body;
+        if (auto refusal = read_body(request.body, limit)) {
             return std::move(*refusal);
         }
         is_unread_ = false;
@@ -167,16 +168,16 @@ Response Connection::respond(Request& request) {
     return api_.answer(request);
 }
 
-std::optional<Response> Connection::read_body(std::string& out) {
+std::optional<Response> Connection::read_body(std::string& out, std::size_t limit) {
     const http::Framing framing = parser_.framing();
     if (framing.kind == http::BodyKind::None && parser_.head().find("Content-Length") == nullptr) {
         return bad(411, "length_required", "a body needs Content-Length or chunked transfer");
     }
-    const auto too_large = [this] {
+    const auto too_large = [limit] {
         return bad(413, "body_too_large",
-                   "the body is longer than " + std::to_string(limits_.max_body_bytes) + " bytes");
+                   "the body is longer than " + std::to_string(limit) + " bytes");
     };
-    if (framing.length > limits_.max_body_bytes) {
+    if (framing.length > limit) {
         return too_large();
     }
     if (parser_.expects_continue()) {
@@ -190,7 +191,7 @@ std::optional<Response> Connection::read_body(std::string& out) {
             std::string_view rest = held;
             while (!rest.empty() && decoder.state() == http::BodyDecoder::State::More) {
                 out += decoder.next(rest);
-                if (out.size() > limits_.max_body_bytes) {
+                if (out.size() > limit) {
                     return too_large();
                 }
             }

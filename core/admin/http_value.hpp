@@ -33,6 +33,7 @@ struct Request {
     std::string actor = "local";                             // token name
     // A token was given and is known, or none is needed.
     bool is_identified = false;
+    std::size_t max_body = 0;  // of the route, bytes; 0 = the interface's own limit
 
     // Empty when it is absent.
     const std::string& param(std::string_view name) const;

@@ -82,6 +82,7 @@ struct Route {
     // schema. 400, 401, 403, 429 and 500 go without saying; 411 and 413 where a body is read; 404
     // where the pattern has a name.
     std::string_view may{};
+    std::size_t max_body = 0;  // bytes; 0 = the interface's own limit
 };
 
 struct Topic {
@@ -107,6 +108,7 @@ Topic worker_topic();
 Topic flow_topic();
 Topic kv_topic();
 Topic meta_topic();
+Topic store_topic();
 std::vector<Topic> topics();
 std::span<const Absent> absent_routes();
 

@@ -1,5 +1,7 @@
 #include "core/base/clock.hpp"
 
+#include <array>
+#include <cstdio>
 #include <ctime>
 
 namespace sluice {
@@ -20,6 +22,18 @@ std::uint64_t now_us() noexcept {
 
 std::uint64_t wall_us() noexcept {
     return read(CLOCK_REALTIME);
+}
+
+std::string rfc3339(std::uint64_t wall_us) {
+    const auto seconds = static_cast<std::time_t>(wall_us / 1'000'000U);
+    std::tm utc{};
+    ::gmtime_r(&seconds, &utc);
+    std::array<char, 32> day{};
+    std::strftime(day.data(), day.size(), "%Y-%m-%dT%H:%M:%S", &utc);
+    std::array<char, 16> fraction{};
+    std::snprintf(fraction.data(), fraction.size(), ".%06uZ",
+                  static_cast<unsigned>(wall_us % 1'000'000U));
+    return std::string(day.data()) + fraction.data();
 }
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 // Units:   microseconds.
 #pragma once
 #include <cstdint>
+#include <string>
 
 namespace sluice {
 
@@ -11,5 +12,7 @@ namespace sluice {
 std::uint64_t now_us() noexcept;
 // Since the epoch; for records that people read.
 std::uint64_t wall_us() noexcept;
+// "2025-01-31T12:00:00.000001Z", RFC 3339, of a wall_us().
+std::string rfc3339(std::uint64_t wall_us);
 
 }  // namespace sluice

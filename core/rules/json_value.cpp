@@ -81,19 +81,19 @@ void append_double(std::string& out, double v) {
 
 }  // namespace
 
-Result<Json> Json::parse(std::string_view text) {
-    if (text.size() > kMaxBytes) {
-        return Error{Code::Limit, "more than " + std::to_string(kMaxBytes) + " bytes of JSON"};
+Result<Json> Json::parse(std::string_view text, std::size_t max_bytes, std::size_t max_depth) {
+    if (text.size() > max_bytes) {
+        return Error{Code::Limit, "more than " + std::to_string(max_bytes) + " bytes of JSON"};
     }
-    dom::parser parser(kMaxBytes);
-    if (const auto ec = parser.allocate(std::max<std::size_t>(text.size(), 64), kMaxDepth);
+    dom::parser parser(max_bytes);
+    if (const auto ec = parser.allocate(std::max<std::size_t>(text.size(), 64), max_depth);
         ec != simdjson::SUCCESS) {
         return Error{Code::Limit, simdjson::error_message(ec)};
     }
     dom::element root;
     if (const auto ec = parser.parse(text.data(), text.size()).get(root); ec != simdjson::SUCCESS) {
         return Error{Code::Invalid, ec == simdjson::DEPTH_ERROR
-                                        ? "nested deeper than " + std::to_string(kMaxDepth)
+                                        ? "nested deeper than " + std::to_string(max_depth)
                                         : std::string(simdjson::error_message(ec))};
     }
     return convert(root);

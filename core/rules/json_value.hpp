@@ -5,7 +5,7 @@
 // Threads: any (values).
 // Errors:  Invalid with the reason. Refused besides bad syntax: a member given twice, NUL in text,
 //          nesting deeper than kMaxDepth.
-// Limits:  parse() takes at most kMaxBytes.
+// Limits:  parse() takes at most kMaxBytes unless told otherwise.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +45,8 @@ public:
         }
     }
 
-    static Result<Json> parse(std::string_view text);
+    static Result<Json> parse(std::string_view text, std::size_t max_bytes = kMaxBytes,
+                              std::size_t max_depth = kMaxDepth);
 
     bool is_null() const noexcept { return std::holds_alternative<std::nullptr_t>(value_); }
     // Null when it is of another kind.

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "core/base/clock.hpp"
-#include "core/base/log.hpp"
-#include "core/base/metrics.hpp"
 #include "core/base/random.hpp"
 #include "core/rules/auth_file.hpp"
 #include "core/rules/edit.hpp"
 #include "core/rules/json_value.hpp"
+#include "core/rules/stored.hpp"
 #include "state/state.hpp"
 
 namespace sluice::rules {
@@ -23,27 +22,6 @@ Outcome refused(Refusal refusal) {
 bool is_same_endpoint(const EndpointSpec& spec, const std::string& ip, std::uint16_t port,
                       std::uint32_t role) {
     return spec.ip == ip && spec.port == port && spec.role == role;
-}
-
-state::RuleRow row_of(const Rule& rule, std::uint32_t next_ep_idx) {
-    state::RuleRow row{rule.number, rule.id, rule.generation, rule.json, next_ep_idx, {}};
-    for (const EndpointSpec& e : rule.endpoints) {
-        row.endpoints.push_back({e.id, e.ep_idx, e.ip, e.port, e.role});
-    }
-    return row;
-}
-
-Refusal store_refusal(const Error& error) {
-    switch (error.code) {
-        case Code::Limit:
-            return {507, "storage_full", "", "the change was not stored: " + error.what, {}};
-        case Code::Exists:
-            return {409, "id_exists", "id", "another rule has this id", {}};
-        case Code::Unavailable:
-            return {503, "storage_busy", "", "the change was not stored: " + error.what, {}};
-        default:
-            return {500, "storage_failed", "", "the change was not stored: " + error.what, {}};
-    }
 }
 
 }  // namespace
@@ -239,18 +217,6 @@ Outcome RuleBook::commit(Plan plan, const Actor& actor) {
     }
     publish(std::move(plan.rules));
     return {std::nullopt, std::move(plan.warnings), std::move(plan.changed)};
-}
-
-Status RuleBook::persist(const state::Change& change) {
-    auto stored = store_.commit(change);
-    metrics::registry()
-        .counter("loxilb_persist_total", "Configuration changes written to the store.",
-                 {{"result", stored ? "ok" : "error"}})
-        .add();
-    if (!stored) {
-        log::error("configuration change not stored", {{"why", stored.error().what}});
-    }
-    return stored;
 }
 
 void RuleBook::publish(std::vector<RulePtr> rules) {

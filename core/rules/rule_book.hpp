@@ -8,6 +8,7 @@
 //          work only, no request waits for it). table() is any.
 // Errors:  Refusal carries the HTTP status, a stable code, the field and what is allowed.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,6 +21,7 @@
 
 #include "core/base/result.hpp"
 #include "core/base/snapshot.hpp"
+#include "core/rules/bulk.hpp"
 #include "core/rules/defaults.hpp"
 #include "core/rules/parse.hpp"
 #include "core/rules/refusal.hpp"
@@ -28,6 +30,7 @@
 namespace sluice::state {
 class Store;
 struct Change;
+struct Contents;
 struct RuleRow;
 }  // namespace sluice::state
 
@@ -52,6 +55,12 @@ public:
     // Plugin ids and aliases that are loaded; a rule may name these only.
     virtual std::vector<std::string> engines() const { return {"vllm"}; }
     virtual std::vector<std::string> selectors() const { return {"rr", "lc"}; }
+};
+
+struct Persisted {
+    std::uint64_t at_us = 0;       // since the epoch
+    std::uint64_t generation = 0;  // of everything stored; grows with every change
+    std::string error;             // of the last try; empty = it went well
 };
 
 struct Outcome {
@@ -107,6 +116,26 @@ public:
     // generation. All of them, or none when one would not be accepted.
     std::optional<Refusal> set_defaults(Defaults next);
 
+    // Everything at once, in one transaction: all of it or nothing. While one runs is_restoring()
+    // is true and the interface refuses other changes.
+    //
+    // Brings back what a snapshot holds: its rules with their numbers and identities, its settings.
+    // Without `commit` everything is checked and nothing changed. Numbers and endpoint ids given
+    // since the snapshot are never given again; a snapshot of another database keeps its numbers
+    // where none was given here.
+    Bulk restore(const state::Contents& wanted, bool commit, const Actor& actor);
+    // Puts every rule; those that are there already are left alone. With `is_whole` the rules that
+    // are not among them are deleted.
+    Bulk import(const std::vector<std::string>& bodies, bool is_whole, const Actor& actor);
+    bool is_restoring() const noexcept { return is_restoring_.load(std::memory_order_relaxed); }
+
+    // When the store was last written, and why not if it could not be.
+    Persisted last_persist() const;
+    // at_us 0: never. Without a generation.
+    Persisted last_restore() const;
+    // For reading what is stored: audit trail, snapshot, backup.
+    state::Store& store() noexcept { return store_; }
+
 private:
     struct Plan;
     Outcome commit(Plan plan, const Actor& actor);
@@ -125,6 +154,34 @@ private:
     void number_endpoints(Rule& rule, const Rule* previous);
     void warn_mixed_engines(const Rule& rule, std::vector<Warning>& warnings) const;
     std::optional<Refusal> adopt(const state::RuleRow& row, std::vector<RulePtr>& rules);
+    struct BulkPlan;
+    // Ends what begin_bulk() began.
+    class Turn {
+    public:
+        explicit Turn(std::atomic<bool>* running) : running_(running) {}
+        ~Turn() {
+            if (running_ != nullptr) {
+                running_->store(false);
+            }
+        }
+        Turn(const Turn&) = delete;
+        Turn& operator=(const Turn&) = delete;
+
+    private:
+        std::atomic<bool>* running_;
+    };
+    Turn begin_bulk(Bulk& out);
+    Bulk apply(BulkPlan plan, bool commit, const Actor& actor);
+    void take_over(BulkPlan plan, const state::Change& change);
+    void plan_import(std::size_t index, const std::string& body, BulkPlan& plan);
+    void plan_restore(std::size_t index, const state::RuleRow& row, BulkPlan& plan);
+    // Gives number, generation and identities; the answer is the rule's next ep_idx.
+    std::uint32_t number_restored(Rule& rule, const state::RuleRow& row, const RulePtr& live,
+                                  BulkPlan& plan);
+    // From the rule in force at that place of the table.
+    std::optional<Refusal> put_secrets_back(std::string& body,
+                                            std::optional<std::size_t> known_at) const;
+    // Takes secrets out of the audit rows first.
     Status persist(const state::Change& change);
     void publish(std::vector<RulePtr> rules);
     Loaded loaded() const { return {hooks_.engines(), hooks_.selectors()}; }
@@ -134,7 +191,9 @@ private:
     std::mutex change_mu_;  // held over a whole change, so changes are one after the other
     Defaults defaults_;     // guarded by change_mu_
     Snapshot<Table> table_;
+    std::atomic<bool> is_restoring_{false};
     mutable std::mutex mu_;
+    std::string persist_error_;                                 // guarded by mu_
     std::map<std::uint32_t, std::vector<Warning>> warnings_;    // guarded by mu_
     std::map<std::string, std::string, std::less<>> settings_;  // guarded by mu_
     std::vector<Dormant> dormant_;                              // guarded by mu_

@@ -3,10 +3,8 @@
 
 #include "core/base/log.hpp"
 #include "core/rules/auth_file.hpp"
-#include "core/rules/json_value.hpp"
-#include "core/rules/key.hpp"
 #include "core/rules/rule_book.hpp"
-#include "state/state.hpp"
+#include "core/rules/stored.hpp"
 
 namespace sluice::rules {
 namespace {
@@ -16,37 +14,10 @@ bool is_same_endpoint(const EndpointSpec& spec, const std::string& ip, std::uint
     return spec.ip == ip && spec.port == port && spec.role == role;
 }
 
-// What is known of a body that is not accepted any more: enough to find and delete it.
 Dormant dormant_of(const state::RuleRow& row, Refusal why) {
-    Dormant out{row.number, row.id, row.generation, {}, {}, row.body, std::move(why)};
-    const auto document = Json::parse(row.body);
-    const Json::Object* top = document.ok() ? document->object() : nullptr;
-    if (top == nullptr || top->find("serviceArguments") == top->end() ||
-        top->find("serviceArguments")->second.object() == nullptr) {
-        return out;
-    }
-    const Json::Object& service = *top->find("serviceArguments")->second.object();
-    const auto text = [&service](const char* name) {
-        const auto it = service.find(name);
-        return it == service.end() || it->second.text() == nullptr ? std::string()
-                                                                   : *it->second.text();
-    };
-    const auto number = [&service](const char* name) {
-        const auto it = service.find(name);
-        const auto* n = it == service.end() ? nullptr : it->second.unsigned_integer();
-        return n == nullptr ? 0U : *n;
-    };
-    out.name = text("name");
-    out.key = {text("externalIP"),
-               static_cast<std::uint16_t>(number("port")),
-               text("protocol"),
-               static_cast<std::uint32_t>(number("block")),
-               text("host"),
-               text("path_prefix"),
-               text("path_match_mode"),
-               text("model_name")};
-    (void)normalise(out.key);  // what cannot be brought to its compared form stays as written
-    return out;
+    Described known = described(row.body);
+    return {row.number, row.id,        row.generation, std::move(known.key), std::move(known.name),
+            row.body,   std::move(why)};
 }
 
 }  // namespace

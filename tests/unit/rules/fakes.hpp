@@ -17,6 +17,7 @@ public:
         }
         out.counters = counters;
         out.settings = settings;
+        out.marks = now;
         return out;
     }
     Status commit(const state::Change& change) override {
@@ -32,14 +33,38 @@ public:
         if (change.counters) {
             counters = *change.counters;
         }
+        for (const std::string& name : change.dropped_settings) {
+            settings.erase(name);
+        }
         for (const auto& [name, value] : change.settings) {
             settings[name] = value;
         }
+        now.changed_us = ++now.generation;
+        now.restored_us = change.is_restore ? now.changed_us : now.restored_us;
         trail.insert(trail.end(), change.audit.begin(), change.audit.end());
         ++commits;
         return {};
     }
-    Result<std::vector<state::AuditRow>> audit(std::size_t) override { return trail; }
+    // Newest first, whatever the query.
+    Result<std::vector<state::AuditRow>> audit(const state::AuditQuery&) override {
+        if (fail_with) {
+            return *fail_with;
+        }
+        return std::vector<state::AuditRow>(trail.rbegin(), trail.rend());
+    }
+    state::Marks marks() const override { return now; }
+    Status persist() override {
+        if (fail_with) {
+            return *fail_with;
+        }
+        return {};
+    }
+    Result<std::string> backup() override {
+        if (fail_with) {
+            return *fail_with;
+        }
+        return std::string("backup");
+    }
 
     // Everything, for "nothing has changed".
     std::string text() const {
@@ -56,6 +81,7 @@ public:
     state::Counters counters;
     std::map<std::string, std::string> settings;
     std::vector<state::AuditRow> trail;
+    state::Marks now{"this-store"};
     int commits = 0;
     std::optional<Error> fail_with;
 };

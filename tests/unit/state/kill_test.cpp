@@ -98,7 +98,7 @@ TEST_CASE("kill -9 loses nothing acknowledged and leaves nothing half done") {
         CHECK(found / 2 >= pairs + heard);
         CHECK(found / 2 <= pairs + heard + 1);  // at most the one it had no time to acknowledge
         CHECK(contents->counters.next_rule_number == found + 1);
-        CHECK(opened->store->audit(kAuditRows)->size() == found / 2);
+        CHECK(opened->store->audit({kAuditRows})->size() == found / 2);
         for (std::uint32_t i = 0; i < found; ++i) {
             const RuleRow& row = contents->rules[i];
             REQUIRE(row.number == i + 1);

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -196,6 +198,69 @@ TEST_CASE("a damaged file takes its write-ahead log along") {
     CHECK(test::read_file(opened->set_aside->path) == spoiled);
     CHECK(test::read_file(opened->set_aside->path + "-wal") == log_bytes);
     CHECK(opened->store->load()->settings.empty());
+}
+
+TEST_CASE("an empty file is a start that ended early: a store begins in it") {
+    const test::Folder folder;
+    test::write_file(folder.file("s.db"), "");
+    auto opened = open_sqlite({folder.file("s.db")});
+    REQUIRE_MESSAGE(opened.ok(), opened.error().what);
+    CHECK(opened->created);
+    CHECK_FALSE(opened->set_aside.has_value());
+    CHECK(opened->store->load()->rules.empty());
+}
+
+TEST_CASE("log and index are readable by the owner only, from the first moment on") {
+    const test::Folder folder;
+    const mode_t old = umask(0);
+    auto opened = open_sqlite({folder.file("s.db")});
+    umask(old);
+    REQUIRE(opened.ok());
+    for (const char* tail : {"", "-wal", "-shm", ".lock"}) {
+        CAPTURE(std::string(tail));
+        struct stat info{};
+        REQUIRE(stat((folder.file("s.db") + tail).c_str(), &info) == 0);
+        CHECK((info.st_mode & 0777U) == 0600U);
+    }
+}
+
+TEST_CASE("a file that this user may not write is refused by mode and owner, and left as it is") {
+    const test::Folder folder;
+    const std::string path = folder.file("s.db");
+    fill(path, 1);
+    const std::string before = test::read_file(path);
+    for (const mode_t mode : {mode_t{0}, mode_t{0444}}) {
+        CAPTURE(mode);
+        REQUIRE(chmod(path.c_str(), mode) == 0);
+        REQUIRE(chmod(folder.file("").c_str(), 0777) == 0);
+        REQUIRE(chmod((path + ".lock").c_str(), 0666) == 0);
+        // Root may write everything: the attempt is somebody else's.
+        const pid_t child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) {
+                _exit(3);
+            }
+            auto opened = open_sqlite({path});
+            const bool is_right = !opened.ok() && opened.error().code == Code::Io &&
+                                  opened.error().what.find("mode 0") != std::string::npos;
+            _exit(is_right ? 0 : 1);
+        }
+        int status = 0;
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK(status == 0);
+    }
+    CHECK(test::read_file(path) == before);
+    CHECK_FALSE(something_was_set_aside(folder));
+}
+
+TEST_CASE("a folder that is not writable is named") {
+    // Nobody can make a file there, root neither.
+    auto opened = open_sqlite({"/proc/self/s.db"});
+    REQUIRE_FALSE(opened.ok());
+    CHECK(opened.error().code == Code::Io);
+    CHECK(opened.error().what.find("the folder of the database must be writable") !=
+          std::string::npos);
 }
 
 TEST_CASE("a schema step that was interrupted is done at the next open") {
