@@ -41,7 +41,10 @@ RuleBook::RuleBook(state::Store& store, Hooks& hooks, Defaults defaults)
     : store_(store), hooks_(hooks), defaults_(std::move(defaults)) {}
 
 Outcome RuleBook::put(std::string_view json, const Actor& actor) {
-    const std::lock_guard change(change_mu_);
+    const ChangeLock change = begin_change();
+    if (!change) {
+        return refused(busy_refusal());
+    }
     Parsed parsed = parse_rule(json, defaults_, loaded());
     if (parsed.refusal) {
         return refused(std::move(*parsed.refusal));
@@ -228,7 +231,10 @@ void RuleBook::publish(std::vector<RulePtr> rules) {
 Outcome RuleBook::remove_where(
     const std::function<bool(const RuleKey&, const std::string& name)>& is_one, Refusal when_none,
     const Actor& actor) {
-    const std::lock_guard change(change_mu_);
+    const ChangeLock change = begin_change();
+    if (!change) {
+        return refused(busy_refusal());
+    }
     Plan plan;
     for (const RulePtr& rule : table()->rules()) {
         (is_one(rule->key, rule->name) ? plan.removed : plan.rules).push_back(rule);
@@ -272,7 +278,10 @@ std::vector<Dormant> RuleBook::dormant() const {
 
 std::optional<Refusal> RuleBook::set(std::string_view name, std::string_view value,
                                      const Actor& actor) {
-    const std::lock_guard change_lock(change_mu_);
+    const ChangeLock change_lock = begin_change();
+    if (!change_lock) {
+        return busy_refusal();
+    }
     state::Change change;
     change.settings.emplace(name, value);
     change.audit.push_back({wall_us(), actor.name, actor.from, "setting.set", std::string(name),

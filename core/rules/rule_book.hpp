@@ -9,6 +9,7 @@
 // Errors:  Refusal carries the HTTP status, a stable code, the field and what is allowed.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -135,6 +136,8 @@ public:
     Persisted last_restore() const;
     // For reading what is stored: audit trail, snapshot, backup.
     state::Store& store() noexcept { return store_; }
+    // How long a change waits for the one before it (5 s). Before the first change.
+    void set_patience(std::chrono::milliseconds patience) noexcept { patience_ = patience; }
 
 private:
     struct Plan;
@@ -154,6 +157,9 @@ private:
     void number_endpoints(Rule& rule, const Rule* previous);
     void warn_mixed_engines(const Rule& rule, std::vector<Warning>& warnings) const;
     std::optional<Refusal> adopt(const state::RuleRow& row, std::vector<RulePtr>& rules);
+    // Not owned: the change before takes too long; refused with storage_busy.
+    using ChangeLock = std::unique_lock<std::timed_mutex>;
+    ChangeLock begin_change();
     struct BulkPlan;
     // Ends what begin_bulk() began.
     class Turn {
@@ -188,8 +194,10 @@ private:
 
     state::Store& store_;
     Hooks& hooks_;
-    std::mutex change_mu_;  // held over a whole change, so changes are one after the other
-    Defaults defaults_;     // guarded by change_mu_
+    // Held over a whole change, so changes are one after the other. Who waits for it too long is
+    // told so: a disk that hangs does not take the interface's threads with it.
+    std::timed_mutex change_mu_;
+    std::chrono::milliseconds patience_{5000};
     Snapshot<Table> table_;
     std::atomic<bool> is_restoring_{false};
     mutable std::mutex mu_;

@@ -34,7 +34,7 @@ bool RuleBook::BulkPlan::claim(std::size_t index, const Rule& rule) {
     }
     if (!rule.id.empty() && !ids.insert(rule.id).second) {
         refuse(index, rule.id, rule.name,
-               {400, "id_exists", "id", "another rule of the document has this id", {}});
+               {409, "id_exists", "id", "another rule of the document has this id", {}});
         return false;
     }
     return true;
@@ -59,7 +59,11 @@ Bulk RuleBook::import(const std::vector<std::string>& bodies, bool is_whole, con
     if (out.refusal) {
         return out;
     }
-    const std::lock_guard change(change_mu_);
+    const ChangeLock change = begin_change();
+    if (!change) {
+        out.refusal = busy_refusal();
+        return out;
+    }
     // identify_*() read what comes next from the book; it is put back unless the change is made.
     const state::Counters before{next_rule_number_, next_endpoint_id_};
     BulkPlan plan;

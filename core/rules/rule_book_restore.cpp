@@ -65,7 +65,11 @@ Bulk RuleBook::restore(const state::Contents& wanted, bool commit, const Actor& 
     if (out.refusal) {
         return out;
     }
-    const std::lock_guard change(change_mu_);
+    const ChangeLock change = begin_change();
+    if (!change) {
+        out.refusal = busy_refusal();
+        return out;
+    }
     BulkPlan plan;
     plan.action = "config.restore";
     plan.is_restore = true;

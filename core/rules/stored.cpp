@@ -26,6 +26,10 @@ Refusal store_refusal(const Error& error) {
     }
 }
 
+Refusal busy_refusal() {
+    return store_refusal({Code::Unavailable, "the change before it is still being stored"});
+}
+
 Described described(const std::string& body) {
     Described out;
     const auto document = Json::parse(body);

@@ -11,6 +11,8 @@ namespace sluice::rules {
 
 state::RuleRow row_of(const Rule& rule, std::uint32_t next_ep_idx);
 Refusal store_refusal(const Error& error);
+// The change before takes too long.
+Refusal busy_refusal();
 
 // What is known of a stored body that need not be accepted any more: enough to find it.
 struct Described {
