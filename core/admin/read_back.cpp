@@ -1,7 +1,7 @@
 #include "core/admin/read_back.hpp"
 
-#include "core/rules/auth_file.hpp"
 #include "core/rules/key.hpp"
+#include "core/rules/secrets.hpp"
 
 namespace sluice::admin {
 namespace {

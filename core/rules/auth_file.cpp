@@ -9,9 +9,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/rules/field.hpp"
-#include "core/rules/json_value.hpp"
-
 namespace sluice::rules {
 namespace {
 
@@ -44,20 +41,6 @@ bool is_one_line(std::string_view text) {
     }
     return !text.empty() &&
            std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
-}
-
-void hide(std::span<const Field> table, Json::Object& object) {
-    for (auto& [name, value] : object) {
-        const Field* field = find_field(table, name);
-        if (field == nullptr) {
-            continue;
-        }
-        if (field->is_hidden && value != Json("")) {
-            value = Json(kHidden);
-        } else if (!field->members.empty() && value.object() != nullptr) {
-            hide(field->members, *value.object());
-        }
-    }
 }
 
 }  // namespace
@@ -93,21 +76,6 @@ Refusal hidden_path_unknown() {
     return {400, "auth_file_hidden", std::string(kField),
             "*** stands for a path that is not shown, and the rule has none",
             "a path that starts with /, or absent"};
-}
-
-std::string without_secrets(std::string_view body) {
-    auto document = Json::parse(body);
-    Json::Object* top = document.ok() ? document->object() : nullptr;
-    if (top == nullptr) {
-        return std::string(body);
-    }
-    const auto at = top->find("serviceArguments");
-    Json::Object* service = at == top->end() ? nullptr : at->second.object();
-    if (service == nullptr) {
-        return std::string(body);
-    }
-    hide(service_fields(), *service);
-    return document->dump();
 }
 
 }  // namespace sluice::rules

@@ -11,21 +11,16 @@
 #include <string_view>
 
 #include "core/rules/refusal.hpp"
+#include "core/rules/secrets.hpp"
 
 namespace sluice::rules {
 
 inline constexpr std::size_t kMaxKeyBytes = 4096;
-
-// Stands where a path is not shown. Sent back, it means the path the rule has.
-inline constexpr std::string_view kHidden = "***";
 
 // A regular file for its owner alone (mode 0600 or less) with one line of printable characters.
 std::optional<Refusal> check_auth_file(const std::string& path);
 
 // kHidden was sent where there is nothing hidden.
 Refusal hidden_path_unknown();
-
-// The body with kHidden for every path of a key file; a body that is none comes back as it is.
-std::string without_secrets(std::string_view body);
 
 }  // namespace sluice::rules

@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "core/base/clock.hpp"
+#include "core/rules/auth_file.hpp"
 #include "core/rules/bulk_plan.hpp"
+#include "core/rules/edit.hpp"
 #include "core/rules/secrets.hpp"
 #include "core/rules/stored.hpp"
 
@@ -92,12 +94,23 @@ void RuleBook::plan_import(std::size_t index, const std::string& given, BulkPlan
         plan.refuse(index, rule.id, rule.name, std::move(*parsed.refusal));
         return;
     }
+    if (parsed.oper != 0) {
+        plan.refuse(
+            index, rule.id, rule.name,
+            {400, "oper_in_document", "oper", "a document holds whole rules", "0 or absent"});
+        return;
+    }
     if (!plan.claim(index, rule)) {
         return;
     }
-    RulePtr previous;
-    if (const auto at = table()->by_key(rule.key)) {
-        previous = table()->rules()[*at];
+    const RulePtr previous = find(rule.key);
+    // A rule of the document may be switched off; one that is off here stays so.
+    auto unusable = rule.is_admin_up         ? carry_over(rule, previous.get(), parsed.warnings)
+                    : rule.auth_file.empty() ? std::nullopt
+                                             : check_auth_file(rule.auth_file);
+    if (unusable) {
+        plan.refuse(index, rule.id, rule.name, std::move(*unusable));
+        return;
     }
     auto refusal = previous == nullptr ? identify_new(rule) : identify_successor(rule, *previous);
     if (refusal && refusal->code == "lbrule_exists") {

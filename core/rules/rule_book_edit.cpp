@@ -2,6 +2,7 @@
 #include "core/rules/auth_file.hpp"
 #include "core/rules/edit.hpp"
 #include "core/rules/rule_book.hpp"
+#include "core/rules/stored.hpp"
 
 namespace sluice::rules {
 namespace {
@@ -39,7 +40,10 @@ std::optional<Rule> RuleBook::asleep(const RuleKey& key) const {
 }
 
 Outcome RuleBook::patch(const RuleKey& key, std::string_view json, const Actor& actor) {
-    const std::lock_guard change(change_mu_);
+    const ChangeLock change = begin_change();
+    if (!change) {
+        return refused(busy_refusal());
+    }
     const RulePtr previous = find(key);
     if (previous == nullptr) {
         for (const Dormant& sleeper : dormant()) {

@@ -7,6 +7,7 @@
 // A snapshot of another database keeps its numbers where none was given here, else gets new ones.
 #include <algorithm>
 
+#include "core/rules/auth_file.hpp"
 #include "core/rules/bulk_plan.hpp"
 #include "core/rules/secrets.hpp"
 #include "core/rules/stored.hpp"
@@ -121,6 +122,9 @@ void RuleBook::plan_restore(std::size_t index, const state::RuleRow& row, BulkPl
     Rule& rule = parsed.rule;
     rule.id = row.id;
     auto refusal = parsed.refusal ? parsed.refusal : check_identities(rule, row);
+    if (!refusal && !rule.auth_file.empty()) {
+        refusal = check_auth_file(rule.auth_file);
+    }
     if (refusal) {
         plan.refuse(index, row.id, rule.name, std::move(*refusal));
         return;

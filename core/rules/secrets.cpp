@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include "core/rules/field.hpp"
+
 namespace sluice::rules {
 namespace {
 
@@ -22,6 +24,9 @@ const Json* member_of(const Json* in, std::string_view name) {
 }  // namespace
 
 bool is_secret(std::string_view member) {
+    if (const Field* field = find_field(service_fields(), member)) {
+        return field->is_hidden;
+    }
     std::string lower(member);
     std::transform(lower.begin(), lower.end(), lower.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -38,8 +43,8 @@ void hide_secrets(Json& document) {
     if (Json::Object* object = document.object()) {
         for (auto& [name, value] : *object) {
             // A switch or a number of that name is a setting, not a secret.
-            const bool can_hold_one =
-                value.text() != nullptr || value.object() != nullptr || value.array() != nullptr;
+            const bool can_hold_one = (value.text() != nullptr && !value.text()->empty()) ||
+                                      value.object() != nullptr || value.array() != nullptr;
             if (is_secret(name) && can_hold_one) {
                 value = Json(kHidden);
             } else {
@@ -49,10 +54,10 @@ void hide_secrets(Json& document) {
     }
 }
 
-std::string without_secrets(const std::string& body) {
+std::string without_secrets(std::string_view body) {
     auto document = Json::parse(body);
     if (!document || document->object() == nullptr) {
-        return body;
+        return std::string(body);
     }
     hide_secrets(*document);
     return document->dump();

@@ -1,4 +1,4 @@
-// Key material in a rule's body: what must not be shown, and how it comes back.
+// What a rule's body must not show: key material and the paths of key files; and how it comes back.
 //
 // Threads: any.
 // Errors:  none; text that is no JSON object passes as it is.
@@ -11,17 +11,17 @@
 
 namespace sluice::rules {
 
-// What stands in the place of a secret.
-inline constexpr std::string_view kHidden = "(hidden)";
+// Stands where a secret is not shown. Sent back, it means the one the rule has.
+inline constexpr std::string_view kHidden = "***";
 
-// Whether a member of this name holds a secret: client_key_data, api_key, hmac_secret, password,
-// ... Names of files are not secrets, their contents are never read here.
+// Whether a member of this name holds a secret: a hidden field of the table, or a name such as
+// client_key_data, api_key, hmac_secret, password (of a plugin's configuration).
 bool is_secret(std::string_view member);
 
 // Puts kHidden in the place of every secret, however deep.
 void hide_secrets(Json& document);
-// A body as it may be audited.
-std::string without_secrets(const std::string& body);
+// A body as it may be shown; text that is no body comes back as it is.
+std::string without_secrets(std::string_view body);
 
 // Puts back what `known` has at the same place. The path of the first secret that it has not;
 // empty when all are back.

@@ -115,6 +115,7 @@ constexpr CodeRow kCodes[] = {
     {"oper_conflict", "400",
      "`oper` 1 and 2 change endpoints; another field differs from the rule's."},
     {"oper_unused", "400", "`oper` is for POST, not for a patch."},
+    {"oper_in_document", "400", "A document holds whole rules, so `oper` is 0."},
     {"out_of_range", "400 422", "A value is outside its range."},
     {"path_match_mode_required", "400",
      "`path_prefix` is given and `path_match_mode` does not use it."},
