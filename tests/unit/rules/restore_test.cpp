@@ -338,6 +338,21 @@ TEST_CASE_FIXTURE(Gateway, "an import puts every rule or none, and leaves alone 
     CHECK(put(named("z", 8))->number == 5);  // no number was spent
 }
 
+TEST_CASE_FIXTURE(Gateway,
+                  "an import may bring a rule that is switched off, and switches none on") {
+    const std::string off = body({{"adminStateUp", "false"}});
+    CHECK(counts(book.import({off}, false, kAnn)) == "1 created 0 replaced 0 deleted 0 unchanged");
+    CHECK_FALSE(book.table()->rules()[0]->is_admin_up);
+    CHECK(counts(book.import({body()}, false, kAnn)) ==
+          "0 created 0 replaced 0 deleted 1 unchanged");
+    CHECK_FALSE(book.table()->rules()[0]->is_admin_up);
+    const auto taken = snapshot();
+    REQUIRE_FALSE(book.remove_all(kAnn).refusal.has_value());
+    REQUIRE_FALSE(restore(taken).refusal.has_value());
+    CHECK_FALSE(book.table()->rules()[0]->is_admin_up);
+    CHECK(book.import({body({{"oper", "1"}})}, false, kAnn).refusal->code == "oper_in_document");
+}
+
 TEST_CASE_FIXTURE(Gateway, "the store that failed last is named until a change is stored again") {
     CHECK(book.last_persist().at_us == 0);
     put(named("a", 1));
