@@ -36,9 +36,34 @@ Error to_error(int rc, std::string_view what) {
 
 namespace {
 
+int errno_of(sqlite3_file* file) {
+    int reason = 0;
+    if (file != nullptr && file->pMethods != nullptr) {
+        file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &reason);
+    }
+    return reason;
+}
+
+// Why the system did not take what was written to the file or its log; 0 = for none that it said.
+int write_errno(sqlite3* db, int rc) {
+    if (rc != SQLITE_IOERR_WRITE && rc != SQLITE_IOERR_FSYNC && rc != SQLITE_IOERR_TRUNCATE &&
+        rc != SQLITE_IOERR_SHMSIZE) {
+        return 0;
+    }
+    for (const int which : {SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_FCNTL_FILE_POINTER}) {
+        sqlite3_file* file = nullptr;
+        if (sqlite3_file_control(db, "main", which, &file) == SQLITE_OK) {
+            if (const int reason = errno_of(file); reason != 0) {
+                return reason;
+            }
+        }
+    }
+    return sqlite3_system_errno(db);
+}
+
 Error last_error(sqlite3* db, int rc) {
     // SQLite knows ENOSPC only for some calls; a quota or a limit of the process is as full a disk.
-    const int reason = (rc & 0xFF) == SQLITE_IOERR ? sqlite3_system_errno(db) : 0;
+    const int reason = write_errno(db, rc);
     if (reason == ENOSPC || reason == EDQUOT || reason == EFBIG) {
         return Error{Code::Limit, std::string("no space: ") + std::strerror(reason)};
     }

@@ -44,6 +44,14 @@ def key_of(entry):
     return (s["externalIP"], s["port"], s["model_name"])
 
 
+def ask(api, method, path, body=None):
+    """The reply; OSError when the gateway was gone before it was whole."""
+    reply = exchange(api, method, path, body)
+    if reply is None or not reply.is_complete:
+        raise OSError("closed without an answer")
+    return reply
+
+
 class Model:
     """What was acknowledged, and every identity that was ever seen."""
 
@@ -146,7 +154,7 @@ class Writer(threading.Thread):
         model = self.model
         with model.lock:
             model.in_flight[key] = after
-        reply = exchange(self.api, method, path, body)
+        reply = ask(self.api, method, path, body)
         assert reply.status == 200, f"{method} {path}: {reply.status} {reply.body}"
         said = reply.json()
         with model.lock:
@@ -166,7 +174,7 @@ class Writer(threading.Thread):
         model = self.model
         (now,) = model.metrics
         model.metrics = {True, False}
-        reply = exchange(self.api, "DELETE" if now else "POST", f"{API}/config/metrics")
+        reply = ask(self.api, "DELETE" if now else "POST", f"{API}/config/metrics")
         assert reply.status == 200 and reply.json()["result"] == "Success", reply.body
         model.metrics = {not now}
         with model.lock:

@@ -13,7 +13,7 @@ LB = f"{API}/config/loadbalancer"
 
 def big_rule(vip, name):
     return rule(vip, ["127.0.9.1:8000"], name=name, model_name=name,
-                annotations={"fill": "x" * 30000})
+                annotations={f"a{i}": "x" * 4000 for i in range(8)})
 
 
 def names(gw):

@@ -168,7 +168,7 @@ def test_a_kill_in_a_backup_leaves_nothing_behind(tmp_path, seed):
     store.mkdir()
     flags = ["--state", str(store / "s.db")]
     with Gateway(tmp_path, flags=flags) as gw:
-        body = rule(gw.vip(), ["127.0.9.1:8000"], annotations={"a": "x" * 20000})
+        body = rule(gw.vip(), ["127.0.9.1:8000"], annotations={f"a{i}": "x" * 4000 for i in range(5)})
         gw.create(body)
         for _ in range(max(6, KILLS // 8)):
             thread, replies = ask_in_background(gw, "GET", f"{API}/config/backup")
