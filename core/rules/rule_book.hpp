@@ -198,6 +198,7 @@ private:
     // told so: a disk that hangs does not take the interface's threads with it.
     std::timed_mutex change_mu_;
     std::chrono::milliseconds patience_{5000};
+    Defaults defaults_;  // guarded by change_mu_
     Snapshot<Table> table_;
     std::atomic<bool> is_restoring_{false};
     mutable std::mutex mu_;
