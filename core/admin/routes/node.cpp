@@ -4,6 +4,7 @@
 #include "core/admin/host_info.hpp"
 #include "core/admin/router.hpp"
 #include "core/admin/switches.hpp"
+#include "core/base/clock.hpp"
 
 namespace sluice::admin {
 namespace {
@@ -20,6 +21,19 @@ Response get_version(Context& context, Request&) {
 // A reason is `code: text`.
 std::string_view code_of(std::string_view reason) {
     return reason.substr(0, reason.find(':'));
+}
+
+// Null: never.
+Json persisted(const rules::Persisted& last) {
+    if (last.at_us == 0 && last.error.empty()) {
+        return {};
+    }
+    Json::Object out{{"error", last.error}};
+    out.emplace("at", last.at_us == 0 ? Json() : Json(rfc3339(last.at_us)));
+    if (last.generation != 0) {
+        out.emplace("generation", last.generation);
+    }
+    return out;
 }
 
 Response get_ready(Context& context, Request& request) {
@@ -41,6 +55,8 @@ Response get_ready(Context& context, Request& request) {
                          {"degraded", now.degraded}};
         out["external_dependencies"] = Json::Array{};
         out["auto_persist"] = true;
+        out["last_persist"] = persisted(context.book.last_persist());
+        out["last_restore"] = persisted(context.book.last_restore());
         out["ebpf_attachments"] = Json::Array{};
     }
     return json_response(std::move(out), now.ready ? 200 : 503);
@@ -170,7 +186,12 @@ constexpr Schema kSchemas[] = {
     {"Ready", R"({"type":"object","required":["ready","reasons"],"properties":{
         "ready":{"type":"boolean"},"reasons":{"type":"array","items":{"type":"string"}},
         "boot":{"type":"object"},"external_dependencies":{"type":"array"},
-        "auto_persist":{"type":"boolean"},"ebpf_attachments":{"type":"array"}}})"},
+        "auto_persist":{"type":"boolean"},"ebpf_attachments":{"type":"array"},
+        "last_persist":{"$ref":"#/components/schemas/Persisted"},
+        "last_restore":{"$ref":"#/components/schemas/Persisted"}}})"},
+    {"Persisted", R"({"type":["object","null"],"required":["at","error"],"properties":{
+        "at":{"type":["string","null"]},"generation":{"type":"integer","minimum":1},
+        "error":{"type":"string"}}})"},
     {"Plugins", R"({"type":"object","required":["plugins"],"properties":{
         "plugins":{"type":"array","items":{"type":"object",
             "required":["path","state","reason","sdk_version","plugins"],"properties":{

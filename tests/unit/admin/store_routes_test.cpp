@@ -137,11 +137,23 @@ TEST_CASE_FIXTURE(Fixture, "the audit trail tells who changed what, and no secre
 }
 
 TEST_CASE_FIXTURE(Fixture, "persist tells which state is on the disk, backup gives the file") {
+    const auto ready = [this] {
+        Request request;
+        request.method = "GET";
+        request.path = "/netlox/v1/status/ready";
+        bool wants_body = false;
+        REQUIRE_FALSE(api.admit(request, wants_body, 1).has_value());
+        return json(api.answer(request));
+    };
+    CHECK(at(ready(), "last_persist").is_null());
+    CHECK(at(ready(), "last_restore").is_null());
     const Json none = json(ask("POST", "persist"));
     CHECK(at(none, "generation") == Json(0));
     CHECK(at(none, "at").is_null());
     post("a", 1);
     CHECK(at(json(ask("POST", "persist")), "generation") == Json(1));
+    CHECK(at(at(ready(), "last_persist"), "generation") == Json(1));
+    CHECK(at(at(ready(), "last_persist"), "error") == Json(""));
     const Response backup = ask("GET", "backup");
     CHECK(backup.status == 200);
     CHECK(backup.body == "backup");
