@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <thread>
 
 #include "core/base/log.hpp"
 #include "state/migrations.hpp"
@@ -21,6 +23,8 @@ namespace fs = std::filesystem;
 
 // What a log that has grown gives back of the disk once it is folded into the file.
 constexpr std::size_t kLogBytes = 4U << 20U;
+constexpr int kLockTries = 50;
+constexpr std::chrono::milliseconds kLockPause{10};
 
 std::string errno_text() {
     return std::strerror(errno);
@@ -246,10 +250,15 @@ Result<FileLock> FileLock::take(const std::string& path) {
                      path + ": " + errno_text() + "; the folder of the database must be writable"};
     }
     FileLock lock(fd);
-    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        return errno == EWOULDBLOCK
-                   ? Error{Code::Unavailable, path + ": another process has the database open"}
-                   : Error{Code::Io, path + ": " + errno_text()};
+    // A process that was just killed may take a moment to let go.
+    for (int tries = 0; ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++tries) {
+        if (errno != EWOULDBLOCK) {
+            return Error{Code::Io, path + ": " + errno_text()};
+        }
+        if (tries == kLockTries) {
+            return Error{Code::Unavailable, path + ": another process has the database open"};
+        }
+        std::this_thread::sleep_for(kLockPause);
     }
     return lock;
 }
