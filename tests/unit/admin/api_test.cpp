@@ -311,7 +311,8 @@ TEST_CASE_FIXTURE(Fixture, "readiness has one body with 200 and 503") {
     CHECK(response.body ==
           R"({"auto_persist":true,"boot":{"degraded":false,"generation":0,"legacy_fallback":false,)"
           R"("profile":"strict","quarantine_path":"","snapshot_found":true,"succeeded":true},)"
-          R"("ebpf_attachments":[],"external_dependencies":[],"ready":true,"reasons":[]})");
+          R"("ebpf_attachments":[],"external_dependencies":[],"last_persist":null,)"
+          R"("last_restore":null,"ready":true,"reasons":[]})");
     providers.readiness.ready = false;
     providers.readiness.reasons = {"rule chat: 127.0.0.1:80 cannot be bound"};
     response = ask("GET", "/netlox/v1/status/ready");
