@@ -8,6 +8,7 @@
 
 #include "core/admin/connection.hpp"
 #include "core/admin/guarded_socket.hpp"
+#include "core/admin/streams.hpp"
 #include "core/base/log.hpp"
 #include "core/base/metrics.hpp"
 #include "core/rules/key.hpp"
@@ -93,6 +94,7 @@ private:
     std::shared_ptr<Connections> connections_ = std::make_shared<Connections>();
     Running running_;
     std::unique_ptr<Api> api_;
+    std::unique_ptr<Streams> streams_;
     std::unique_ptr<Poco::ThreadPool> pool_;
     std::unique_ptr<net::TCPServer> server_;
     std::uint16_t port_ = 0;
@@ -118,8 +120,8 @@ void ApiServer::Impl::listen(const net::IPAddress& address) {
     pool_ = std::make_unique<Poco::ThreadPool>("api", 2, config_.max_threads + 1);
     ConnectionLimits limits;
     limits.max_body_bytes = config_.max_body_bytes;
-    server_ = std::make_unique<net::TCPServer>(new ConnectionFactory(*api_, running_, limits),
-                                               *pool_, socket, params);
+    server_ = std::make_unique<net::TCPServer>(
+        new ConnectionFactory(*api_, running_, *streams_, limits), *pool_, socket, params);
     server_->setConnectionFilter(new AddressFilter(connections_, config_.max_per_address));
     server_->start();
 }
@@ -132,6 +134,7 @@ Status ApiServer::Impl::start() {
     api_ = std::make_unique<Api>(Context{book_, providers_, config_.version, config_.build_info},
                                  std::move(*known));
     api_->context().node->knobs.set(config_.knobs);
+    streams_ = std::make_unique<Streams>();
     try {
         // Poco takes "::" for no address at all.
         listen(config_.host == "::" ? net::IPAddress(net::IPAddress::IPv6)
@@ -173,6 +176,7 @@ void ApiServer::Impl::stop(std::uint32_t grace_ms) {
     }
     try {
         server_->stop();
+        streams_->stop();
         running_.wait_idle(std::chrono::milliseconds(grace_ms));
         // What waits for a client's bytes ends now; handlers themselves are short.
         connections_->shut_down_all();

@@ -59,11 +59,12 @@ private:
 
 class Connection final : public net::TCPServerConnection {
 public:
-    Connection(const net::StreamSocket& socket, Api& api, Running& running,
+    Connection(const net::StreamSocket& socket, Api& api, Running& running, Streams& streams,
                const ConnectionLimits& limits)
         : TCPServerConnection(socket),
           api_(api),
           running_(running),
+          streams_(streams),
           limits_(limits),
           parser_({limits.max_head_bytes, limits.max_fields}) {}
 
@@ -91,6 +92,7 @@ private:
 
     Api& api_;
     Running& running_;
+    Streams& streams_;
     const ConnectionLimits& limits_;
     http::RequestParser parser_;
     std::string in_;  // the head, and what came with it
@@ -150,7 +152,14 @@ void Connection::serve() {
     request.asked_method = head.header("Access-Control-Request-Method");
     request.address = socket().peerAddress().host().toString();
     is_unread_ = parser_.framing().kind != http::BodyKind::None;
-    write(respond(request));
+    Response answer = respond(request);
+    if (answer.stream && !is_head_only_) {
+        if (streams_.add(socket(), answer)) {
+            return;  // it is in their hands
+        }
+        answer = too_many_streams();
+    }
+    write(answer);
 }
 
 Response Connection::respond(Request& request) {
@@ -285,7 +294,7 @@ void Running::wait_idle(std::chrono::milliseconds at_most) {
 }
 
 net::TCPServerConnection* ConnectionFactory::createConnection(const net::StreamSocket& socket) {
-    return new Connection(socket, api_, running_, limits_);  // Poco deletes it
+    return new Connection(socket, api_, running_, streams_, limits_);  // Poco deletes it
 }
 
 }  // namespace sluice::admin

@@ -16,6 +16,7 @@
 #include <mutex>
 
 #include "core/admin/api.hpp"
+#include "core/admin/streams.hpp"
 
 namespace sluice::admin {
 
@@ -40,9 +41,9 @@ private:
 
 class ConnectionFactory final : public Poco::Net::TCPServerConnectionFactory {
 public:
-    // `api` and `running` must outlive the connections.
-    ConnectionFactory(Api& api, Running& running, ConnectionLimits limits)
-        : api_(api), running_(running), limits_(limits) {}
+    // `api`, `running` and `streams` must outlive the connections.
+    ConnectionFactory(Api& api, Running& running, Streams& streams, ConnectionLimits limits)
+        : api_(api), running_(running), streams_(streams), limits_(limits) {}
 
     Poco::Net::TCPServerConnection* createConnection(
         const Poco::Net::StreamSocket& socket) override;
@@ -50,6 +51,7 @@ public:
 private:
     Api& api_;
     Running& running_;
+    Streams& streams_;
     const ConnectionLimits limits_;
 };
 

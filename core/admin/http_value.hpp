@@ -3,6 +3,7 @@
 // Threads: any (values).
 #pragma once
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,11 +41,22 @@ struct Request {
     bool has(std::string_view name) const { return params.find(name) != params.end(); }
 };
 
+// Where the events of an endless answer come from.
+class StreamSource {
+public:
+    virtual ~StreamSource() = default;
+    // Appends what has come since the last call, some ten thousand bytes at most. False: the reader
+    // was too slow and what it was to read next is lost.
+    virtual bool next(std::string& out) = 0;
+};
+
 struct Response {
     int status = 200;
     std::string body;
     std::string content_type = "application/json";
     std::vector<std::pair<std::string, std::string>> headers;
+    // Instead of a body: the answer goes on for as long as the client listens.
+    std::shared_ptr<StreamSource> stream;
 };
 
 Response json_response(const rules::Json& body, int status = 200);

@@ -7,11 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/admin/http_value.hpp"
 #include "core/base/result.hpp"
 #include "core/rules/rule.hpp"
 
@@ -42,6 +44,7 @@ struct KvLive {
     std::string attestation;  // attested | unproven | mismatch: ...
     std::string reason;       // of a signal that is not ok
     std::optional<std::uint64_t> last_event_age_ms;
+    bool tokens_agree = false;  // prompts tokenized here were found among its blocks
 };
 
 struct EndpointLive {
@@ -52,6 +55,9 @@ struct EndpointLive {
     std::uint64_t queued = 0;
     std::string breaker;  // closed | open | half_open; empty = not shown
     std::optional<KvLive> kv;
+    std::uint64_t requests = 0;  // sent there since the gateway started; counter
+    std::uint64_t bytes = 0;     // of requests it answered, both directions; counter
+    bool is_watched = false;     // a probe or the engine says how it is
 };
 
 struct RuleLive {
@@ -60,6 +66,12 @@ struct RuleLive {
     // A value is JSON text.
     std::map<std::string, std::string> effective;
     std::vector<std::pair<std::string, std::string>> warnings;  // code, message: found at run time
+    bool is_listening = true;                                   // its address is bound
+    std::uint64_t changed_us = 0;  // when its state last changed, since the epoch
+    std::uint64_t active = 0;      // requests in flight
+    std::uint64_t requests = 0;    // since the gateway started
+    std::uint64_t bytes_in = 0;    // from clients
+    std::uint64_t bytes_out = 0;   // to clients
 };
 
 // GET /status/flows
@@ -76,6 +88,23 @@ struct Inventory {
     std::string admission;              // empty = not shown
     std::vector<std::uint64_t> blocks;  // at most the limit asked for
     std::uint64_t total = 0;
+};
+
+// GET /config/endpoint/all: one probe.
+struct HealthRow {
+    std::string host;
+    std::string name;
+    std::string type;  // tcp | http | none
+    std::string path;  // http
+    std::uint16_t port = 0;
+    std::uint32_t retries = 0;
+    std::uint32_t interval_sec = 0;
+    bool is_up = true;
+    std::string reason;       // of the last try; empty after a success
+    std::uint64_t tries = 0;  // successful ones, which the delays are of
+    std::uint64_t min_us = 0, avg_us = 0, max_us = 0;
+    bool is_object = false;            // an operator made it
+    std::vector<std::uint32_t> rules;  // numbers of the rules that probe so
 };
 
 class Providers {
@@ -101,6 +130,14 @@ public:
     virtual Result<Inventory> inventory(const rules::RulePtr& rule,
                                         const rules::EndpointSpec& endpoint, std::size_t limit) = 0;
     virtual RuleLive rule_status(const rules::RulePtr& rule) = 0;
+
+    // --- live state
+    // Every probe in force and every health object.
+    virtual std::vector<HealthRow> health() = 0;
+    // Receipts from now on that match `filter` (its limit does not count), one of `every`; each is
+    // a server-sent event with the receipt as its data.
+    virtual std::shared_ptr<StreamSource> flow_stream(const FlowFilter& filter,
+                                                      std::uint64_t every) = 0;
 };
 
 }  // namespace sluice::admin

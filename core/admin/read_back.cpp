@@ -52,6 +52,8 @@ void add_live(Json::Object& out, const EndpointLive& live) {
     out.insert_or_assign("state", live.state);
     out.insert_or_assign("inflight", live.inflight);
     out.insert_or_assign("queued", live.queued);
+    out.insert_or_assign("counter",
+                         std::to_string(live.requests) + ":" + std::to_string(live.bytes));
     if (live.inactive) {
         out.insert_or_assign("inActiveEP", true);
     }

@@ -105,6 +105,8 @@ Topic metrics_topic();
 Topic switch_topic();
 Topic cors_topic();
 Topic worker_topic();
+Topic rule_live_topic();
+Topic endpoint_topic();
 Topic flow_topic();
 Topic kv_topic();
 Topic meta_topic();

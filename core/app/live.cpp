@@ -1,7 +1,5 @@
 #include "core/app/live.hpp"
 
-#include "core/base/clock.hpp"
-#include "core/flow/explain.hpp"
 #include "core/json/writer.hpp"
 
 namespace sluice::app {
@@ -73,96 +71,6 @@ std::string Live::plugins_json() {
             });
         }
     });
-    return out;
-}
-
-std::string Live::flows_json(const admin::FlowFilter& filter) {
-    std::string rule = filter.rule;
-    for (const rules::RulePtr& known : book_.table()->rules()) {
-        if (!rule.empty() && known->name == rule) {
-            rule = known->id;
-            break;
-        }
-    }
-    return shared_.ring.to_json({rule, filter.model, filter.outcome, filter.limit});
-}
-
-Result<std::string> Live::explain(std::string_view json) {
-    return flow::explain(shared_, json);
-}
-
-route::ServicePtr Live::service_of(const rules::RulePtr& rule) const {
-    const auto directory = shared_.directory.get();
-    for (const route::ServicePtr& service : directory->services) {
-        if (service->rule->number == rule->number) {
-            return service;
-        }
-    }
-    return nullptr;
-}
-
-Result<admin::Inventory> Live::inventory(const rules::RulePtr& rule,
-                                         const rules::EndpointSpec& endpoint, std::size_t limit) {
-    const route::ServicePtr service = service_of(rule);
-    if (!service || !service->kv) {
-        return Error{Code::Unavailable, "the rule has no block index (kvExactMode 0)"};
-    }
-    for (const fleet::Member& member : service->pool->members()) {
-        if (member.spec.ep_idx != endpoint.ep_idx) {
-            continue;
-        }
-        admin::Inventory out;
-        out.hash_algo = rule->kv.hash_algo.value_or("");
-        out.blocks = service->kv->index().list(member.endpoint->id(), limit);
-        for (const kv::HolderStats& holder : service->kv->index().stats()) {
-            out.total += holder.endpoint == member.endpoint->id() ? holder.gpu_blocks : 0;
-        }
-        return out;
-    }
-    return Error{Code::NotFound, "no such endpoint"};
-}
-
-admin::RuleLive Live::rule_status(const rules::RulePtr& rule) {
-    admin::RuleLive out;
-    const route::ServicePtr service = service_of(rule);
-    if (!service) {
-        return out;
-    }
-    const std::uint64_t now = now_us();
-    std::vector<kv::HolderStats> stats;
-    if (service->kv) {
-        stats = service->kv->index().stats();
-    }
-    for (std::size_t i = 0; i < service->pool->size(); ++i) {
-        const fleet::Member& member = (*service->pool)[i];
-        admin::EndpointLive live;
-        const fleet::Excluded why = service->pool->excluded(i, {});
-        live.inactive = why == fleet::Excluded::Down;
-        live.state = why == fleet::Excluded::Down       ? "inactive"
-                     : why == fleet::Excluded::Draining ? "draining"
-                                                        : "active";
-        live.reason = service->pool->reason(i);
-        live.inflight = member.endpoint->inflight();
-        if (service->kv) {
-            const route::KvMember& kv = *service->kv_members[i];
-            admin::KvLive words;
-            words.signal = kv.signal(rule->kv.warmup_sec, now);
-            const auto said = kv.words();
-            words.attestation = said->attestation.empty() ? "unproven" : said->attestation;
-            words.reason = words.signal == "ok" ? "" : said->reason;
-            for (const kv::HolderStats& holder : stats) {
-                words.blocks += holder.endpoint == kv.endpoint() ? holder.gpu_blocks : 0;
-            }
-            if (kv.last_event_us() != 0) {
-                words.last_event_age_ms = (now - std::min(now, kv.last_event_us())) / 1000U;
-            }
-            live.kv = std::move(words);
-        }
-        out.endpoints.emplace(member.spec.id, std::move(live));
-    }
-    if (service->kv && service->pool->size() > 0) {
-        out.effective["kvBlockSize"] = std::to_string(service->block_tokens(0));
-    }
     return out;
 }
 

@@ -50,9 +50,14 @@ public:
                                        const rules::EndpointSpec& endpoint,
                                        std::size_t limit) override;
     admin::RuleLive rule_status(const rules::RulePtr& rule) override;
+    std::vector<admin::HealthRow> health() override;
+    std::shared_ptr<admin::StreamSource> flow_stream(const admin::FlowFilter& filter,
+                                                     std::uint64_t every) override;
 
 private:
     route::ServicePtr service_of(const rules::RulePtr& rule) const;
+    // Of a rule's name; a number or an id stays as it is.
+    std::string rule_id_of(const std::string& wanted) const;
 
     flow::Shared& shared_;
     flow::Conductor& conductor_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/clock.hpp"
+
 namespace sluice::fleet {
 namespace {
 
@@ -101,7 +103,15 @@ Load Endpoint::load() const noexcept {
 
 void Endpoint::set_health(Health health, std::string_view why) {
     health_why_.set(std::make_shared<const std::string>(why));
-    health_.store(health, std::memory_order_relaxed);
+    if (health_.exchange(health, std::memory_order_relaxed) != health) {
+        changed_us_.store(wall_us(), std::memory_order_relaxed);
+    }
+}
+
+void Endpoint::set_host_state(rules::HostState state) noexcept {
+    if (host_state_.exchange(state, std::memory_order_relaxed) != state) {
+        changed_us_.store(wall_us(), std::memory_order_relaxed);
+    }
 }
 
 std::string Endpoint::health_reason() const {

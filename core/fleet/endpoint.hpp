@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/snapshot.hpp"
+#include "core/rules/host_states.hpp"
 
 namespace sluice::fleet {
 
@@ -72,6 +73,16 @@ public:
     bool has_models() const noexcept { return has_models_.load(std::memory_order_relaxed); }
     std::shared_ptr<const std::vector<Model>> models() const { return models_.get(); }
 
+    // --- the operator's voice [control]
+    void set_host_state(rules::HostState state) noexcept;
+    rules::HostState host_state() const noexcept {
+        return host_state_.load(std::memory_order_relaxed);
+    }
+    // When health or host state last changed, since the epoch; 0 = never.
+    std::uint64_t changed_us() const noexcept {
+        return changed_us_.load(std::memory_order_relaxed);
+    }
+
     // --- traffic's voice [any]
     // A connect was refused or timed out, or the engine said that it takes no new requests
     // (draining): the endpoint is passed over until `until_us` unless nothing else is left. A
@@ -99,6 +110,8 @@ private:
     const std::string base_url_;
     std::atomic<std::uint32_t> inflight_{0};
     std::atomic<Health> health_{Health::Unknown};
+    std::atomic<rules::HostState> host_state_{rules::HostState::Green};
+    std::atomic<std::uint64_t> changed_us_{0};
     std::atomic<std::uint32_t> block_tokens_{0};
     std::atomic<std::uint64_t> epoch_{0};
     std::atomic<std::uint64_t> refused_until_us_{0};

@@ -9,6 +9,7 @@ std::string_view to_string(Excluded why) noexcept {
         case Excluded::No:
             return "";
         case Excluded::Down:
+        case Excluded::Disabled:
             return "down";
         case Excluded::Draining:
             return "draining";
@@ -27,7 +28,11 @@ Pool::Pool(std::vector<Member> members)
 
 Excluded Pool::excluded(std::size_t i, std::string_view served_model) const {
     const Member& m = members_[i];
-    if (m.spec.weight == 0) {
+    const rules::HostState host = m.endpoint->host_state();
+    if (host == rules::HostState::Red) {
+        return Excluded::Disabled;
+    }
+    if (m.spec.weight == 0 || host == rules::HostState::Yellow) {
         return Excluded::Draining;
     }
     if (m.probe && !m.probe->is_up()) {
@@ -51,6 +56,10 @@ Excluded Pool::excluded(std::size_t i, std::string_view served_model) const {
 
 std::string Pool::reason(std::size_t i) const {
     const Member& m = members_[i];
+    const rules::HostState host = m.endpoint->host_state();
+    if (host != rules::HostState::Green) {
+        return "host state " + std::string(to_string(host));
+    }
     if (m.spec.weight == 0) {
         return "weight 0";
     }

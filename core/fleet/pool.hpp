@@ -16,7 +16,8 @@
 namespace sluice::fleet {
 
 // Why an endpoint may not be chosen now; the words are those of receipts.
-enum class Excluded : std::uint8_t { No, Down, Draining, Standby, Model };
+// Disabled is what an operator took out; to a request it is down.
+enum class Excluded : std::uint8_t { No, Down, Disabled, Draining, Standby, Model };
 std::string_view to_string(Excluded why) noexcept;
 
 struct Member {

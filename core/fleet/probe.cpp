@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/clock.hpp"
 #include "core/base/log.hpp"
 #include "core/http/upstream.hpp"
 
@@ -15,6 +16,31 @@ constexpr std::chrono::seconds kMaxTry{5};
 constexpr std::uint64_t kMaxBodyBytes = 64 * 1024;
 
 }  // namespace
+
+ProbeDelays ProbeState::delays() const noexcept {
+    ProbeDelays out;
+    out.tries = tries_.load(std::memory_order_relaxed);
+    if (out.tries > 0) {
+        out.min_us = min_us_.load(std::memory_order_relaxed);
+        out.avg_us = sum_us_.load(std::memory_order_relaxed) / out.tries;
+        out.max_us = max_us_.load(std::memory_order_relaxed);
+    }
+    return out;
+}
+
+void ProbeState::measured(std::uint64_t us) noexcept {
+    const std::uint64_t tries = tries_.load(std::memory_order_relaxed);
+    const std::uint64_t least = min_us_.load(std::memory_order_relaxed);
+    min_us_.store(tries == 0 ? us : std::min(least, us), std::memory_order_relaxed);
+    max_us_.store(std::max(max_us_.load(std::memory_order_relaxed), us), std::memory_order_relaxed);
+    sum_us_.fetch_add(us, std::memory_order_relaxed);
+    tries_.store(tries + 1, std::memory_order_relaxed);
+}
+
+void ProbeState::turn(bool is_up) noexcept {
+    is_up_.store(is_up, std::memory_order_relaxed);
+    changed_us_.store(wall_us(), std::memory_order_relaxed);
+}
 
 Prober::Prober() = default;
 
@@ -58,7 +84,7 @@ ProbeStatePtr Prober::probe(const rules::EndpointSpec& endpoint, const rules::Pr
     if (auto state = probes_[key].lock()) {
         return state;
     }
-    auto state = std::make_shared<ProbeState>();
+    auto state = std::make_shared<ProbeState>(ProbeTarget{endpoint.ip, port, spec});
     if (before != nullptr && !before->is_up()) {
         // An edit of the interval brings no dead endpoint back.
         state->is_up_.store(false, std::memory_order_relaxed);
@@ -94,8 +120,12 @@ bool Prober::is_wanted(const std::weak_ptr<ProbeState>& weak) noexcept {
 net::Task<void> Prober::run(Target target, std::weak_ptr<ProbeState> weak) {
     while (is_wanted(weak)) {
         const std::uint64_t next = loop_->after(std::chrono::seconds(target.spec.interval_sec));
+        const std::uint64_t begun = now_us();
         const Status result = co_await try_once(target);
         if (const auto state = weak.lock()) {
+            if (result) {
+                state->measured(now_us() - begun);
+            }
             settle(*state, target, result);
         }
         // The sleep has no canceller: it always reaches its deadline.
@@ -143,7 +173,7 @@ void Prober::settle(ProbeState& state, const Target& target, const Status& resul
         state.failures_ = 0;
         if (!state.is_up()) {
             state.reason_.set(std::make_shared<const std::string>());
-            state.is_up_.store(true, std::memory_order_relaxed);
+            state.turn(true);
             log::info("endpoint is up again", {{"endpoint", target.host}});
         }
         return;
@@ -151,7 +181,7 @@ void Prober::settle(ProbeState& state, const Target& target, const Status& resul
     state.failures_ += 1;
     state.reason_.set(std::make_shared<const std::string>("probe: " + result.error().what));
     if (state.is_up() && state.failures_ >= std::max(1U, target.spec.retries)) {
-        state.is_up_.store(false, std::memory_order_relaxed);
+        state.turn(false);
         log::warn("endpoint is down", {{"endpoint", target.host}, {"reason", result.error().what}});
     }
 }

@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.hpp"
@@ -28,17 +29,51 @@
 
 namespace sluice::fleet {
 
+// How long successful tries took, connect to the last byte that was read.
+struct ProbeDelays {
+    std::uint64_t tries = 0;
+    std::uint64_t min_us = 0;
+    std::uint64_t avg_us = 0;
+    std::uint64_t max_us = 0;
+};
+
+// What is probed, and how.
+struct ProbeTarget {
+    std::string host;  // numeric
+    std::uint16_t port = 0;
+    rules::ProbeSpec spec;
+};
+
 class ProbeState {
 public:
+    explicit ProbeState(ProbeTarget target = {}) : target_(std::move(target)) {}
+
+    const ProbeTarget& target() const noexcept { return target_; }
     bool is_up() const noexcept { return is_up_.load(std::memory_order_relaxed); }
     // Why the last try failed; empty after a success.
     std::string reason() const { return *reason_.get(); }
 
+    // Read while tries go on, so its parts need not agree to the last one.
+    ProbeDelays delays() const noexcept;
+    // When it last went up or down, since the epoch; 0 = never.
+    std::uint64_t changed_us() const noexcept {
+        return changed_us_.load(std::memory_order_relaxed);
+    }
+
 private:
     friend class Prober;
+    void measured(std::uint64_t us) noexcept;  // the prober's loop only
+    void turn(bool is_up) noexcept;
+
+    const ProbeTarget target_;
     std::atomic<bool> is_up_{true};
     std::atomic<bool> is_over_{false};  // nobody is to probe any more
     std::uint32_t failures_ = 0;        // consecutive; the prober's loop only
+    std::atomic<std::uint64_t> changed_us_{0};
+    std::atomic<std::uint64_t> tries_{0};
+    std::atomic<std::uint64_t> sum_us_{0};
+    std::atomic<std::uint64_t> min_us_{0};
+    std::atomic<std::uint64_t> max_us_{0};
     Snapshot<std::string> reason_;
 };
 

@@ -156,15 +156,7 @@ void Conductor::applied(const std::shared_ptr<const rules::Table>& table) {
         limits = limits_of(*table, at);
     }
     publish(directory);
-    std::set<fleet::ProbeStatePtr> probes;
-    for (const route::ServicePtr& service : directory->services) {
-        for (const fleet::Member& member : service->pool->members()) {
-            if (member.probe) {
-                probes.insert(member.probe);
-            }
-        }
-    }
-    prober_.retain(probes);
+    retain_probes(*directory);
     listeners_.reconcile(*directory);
     plugins_.sweep();
     std::erase_if(endpoints_, [](const auto& entry) { return entry.second.expired(); });

@@ -34,6 +34,8 @@
 #include "core/flow/plugin_book.hpp"
 #include "core/flow/shared.hpp"
 #include "core/flow/worker.hpp"
+#include "core/rules/health_objects.hpp"
+#include "core/rules/host_states.hpp"
 #include "core/rules/rule_book.hpp"
 
 namespace sluice::flow {
@@ -53,6 +55,16 @@ public:
     std::vector<std::string> engines() const override;
     std::vector<std::string> selectors() const override;
 
+    // Host states and health objects.
+    void setting(std::string_view name, std::string_view value) override;
+    rules::HostStates host_states() const;
+    struct Watched {
+        rules::HealthObject object;
+        fleet::ProbeStatePtr probe;  // null: of no type
+    };
+    std::vector<Watched> health_objects() const;
+    bool is_bound(const rules::ListenAddress& at) const;
+
     // Every few seconds: binds VIPs that could not be bound at start, and looks whether the files
     // of backend keys have changed.
     void tick();
@@ -69,6 +81,9 @@ private:
         // What the attachments below were asked for with; when it changes they are made anew.
         std::uint32_t watch = 0;
         std::uint32_t ranks = 0;
+        std::shared_ptr<route::RuleTotals> totals;
+        std::map<std::uint64_t, std::shared_ptr<route::EndpointTotals>>
+            endpoint_totals;                                         // by EndpointSpec::id
         std::map<std::uint64_t, plugin::AttachmentPtr> attachments;  // by endpoint id
         route::OccupancyPtr occupancy = std::make_shared<route::Occupancy>();
         fleet::BackendKeyPtr key;  // null without backend_auth_file
@@ -83,8 +98,11 @@ private:
     void take_plane(const rules::Rule& rule, Kept& kept, route::Service& service);
     static void take_key(const rules::Rule& rule, Kept& kept);
     static void refresh_key(Kept& kept, bool is_forced);
+    static route::Totals totals_of(const rules::Rule& rule, Kept& kept);
     void attach(const rules::Rule& rule, const fleet::Pool& pool, Kept& kept);
     void hand_over_routes();
+    // Ends the probes that neither a rule nor a health object has.
+    void retain_probes(const Directory& directory);
     void publish(const std::shared_ptr<const Directory>& directory);
 
     Shared& shared_;
@@ -101,6 +119,8 @@ private:
     std::map<std::pair<std::string, std::uint16_t>, std::weak_ptr<fleet::Endpoint>>
         endpoints_;                       // guarded by mu_
     std::uint64_t next_endpoint_id_ = 1;  // guarded by mu_
+    rules::HostStates host_states_;       // guarded by mu_
+    std::vector<Watched> watched_;        // guarded by mu_
 };
 
 }  // namespace sluice::flow

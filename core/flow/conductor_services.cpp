@@ -54,6 +54,7 @@ fleet::EndpointPtr Conductor::endpoint(const rules::EndpointSpec& spec) {
         return known;
     }
     auto made = std::make_shared<fleet::Endpoint>(next_endpoint_id_++, spec.ip, spec.port);
+    made->set_host_state(host_states_.of(spec.ip, spec.port));
     slot = made;
     return made;
 }
@@ -208,6 +209,7 @@ std::shared_ptr<route::Service> Conductor::make_service(const rules::RulePtr& ru
     service->pool = std::make_shared<const fleet::Pool>(std::move(members));
     service->selector = selector_of(rule, *service->pool);
     service->kv_counters = counters_of(*rule);
+    service->totals = totals_of(*rule, kept);
     service->gate.is_restricted = !rule->allowed_sources.empty();
     service->gate.sources = route::read_sources(rule->allowed_sources);
     service->gate.occupancy = kept.occupancy;

@@ -191,9 +191,10 @@ net::Task<bool> Exchange::tokenize() {
         co_return true;
     }
     has_prompt_ = true;
+    is_text_prompt_ = !route::is_token_prompt(facts_);
     const std::uint64_t begun = now_us();
     std::shared_ptr<const tokens::Model> model;
-    if (!route::is_token_prompt(facts_)) {
+    if (is_text_prompt_) {
         const std::string name = route::tokenizer_name(*service_, served_model_);
         if (name.empty()) {
             scratch_->prompt.reset();
@@ -277,6 +278,24 @@ bool Exchange::edit_body() {
     return true;
 }
 
+void Exchange::count() {
+    in_flight_.carried(client_.bytes_received(), client_.bytes_sent());
+    in_flight_.end();
+    if (!chosen_) {
+        return;
+    }
+    if (status_ != 0 && *chosen_ < service_->totals.endpoints.size()) {
+        service_->totals.endpoints[*chosen_]->bytes.fetch_add(
+            client_.bytes_received() + client_.bytes_sent(), std::memory_order_relaxed);
+    }
+    const bool is_denied =
+        receipt_.reported_cached >= 0 && receipt_.reported_cached < receipt_.predicted_cached;
+    if (service_->kv && receipt_.predicted_cached > 0 && !is_denied && status_ == 200 &&
+        is_text_prompt_) {
+        service_->kv_members[*chosen_]->note_tokens_agree();
+    }
+}
+
 void Exchange::settle() {
     receipt_.reported_cached = route::Receipt::kUnknown;
     const Usage usage = observer_.usage();
@@ -294,6 +313,7 @@ void Exchange::settle() {
     upstream_.close();
     lease_.release();
     place_.release();
+    count();
     const double ttfb = first_byte_us_ == 0 ? -1.0 : static_cast<double>(first_byte_us_) * 1e-6;
     worker_.metrics.settle(receipt_, status_, static_cast<double>(since_start_us()) * 1e-6, ttfb,
                            client_.bytes_sent(), client_.bytes_received());

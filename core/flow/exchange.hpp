@@ -66,6 +66,7 @@ private:
     bool refuse_timeout();
     void client_left();
     void settle();
+    void count();
     net::Wait wait_ms(std::uint64_t ms) const noexcept;
     std::uint64_t since_start_us() const noexcept;
     bool is_json_body() const noexcept;
@@ -86,11 +87,14 @@ private:
     std::string_view client_ip_;
     std::string_view body_;
     bool has_prompt_ = false;
+    bool is_text_prompt_ = false;  // its tokens are ours, not the client's
     std::optional<json::Edits> edits_;
     std::size_t body_bytes_ = 0;  // as it goes upstream
 
     std::optional<route::Refusal> refusal_;
     route::Ticket place_;  // in the rule
+    route::InFlight in_flight_;
+    std::optional<std::size_t> chosen_;  // pool index of the last attempt
     fleet::Lease lease_;
     http::UpstreamStream upstream_;
     bool has_first_part_ = false;

@@ -49,6 +49,11 @@ net::Task<bool> Exchange::dispatch() {
                 std::int64_t{decision.matched_blocks} * std::int64_t{decision.block_tokens};
         }
         lease_ = fleet::Lease((*service_->pool)[decision.index].endpoint);
+        chosen_ = decision.index;
+        if (decision.index < service_->totals.endpoints.size()) {
+            service_->totals.endpoints[decision.index]->requests.fetch_add(
+                1, std::memory_order_relaxed);
+        }
         const Attempt outcome = co_await attempt(decision);
         switch (outcome) {
             case Attempt::Answered:

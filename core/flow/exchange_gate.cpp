@@ -34,6 +34,7 @@ bool Exchange::find_service() {
     receipt_.rule = service_->names->rule;
     receipt_.rule_number = rule.number;
     receipt_.keep = service_->names;
+    in_flight_ = route::InFlight(service_->totals.rule);
     client_.set_client_idle(std::chrono::milliseconds(rule.timeouts.client_idle_ms));
     cap_us_ = client_.started_us() +
               std::uint64_t{rule.max_stream_sec == 0 ? kDaySec : rule.max_stream_sec} * 1'000'000U;

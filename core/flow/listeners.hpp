@@ -28,6 +28,7 @@ public:
     // Brings the listeners in line with the directory's.
     void reconcile(const Directory& directory);
 
+    bool is_bound(const rules::ListenAddress& at) const { return bound_.contains(at); }
     bool has_unbound() const noexcept { return !unbound_.empty(); }
     // "10.0.0.1:8080: address in use"
     std::vector<std::string> unbound() const;

@@ -161,7 +161,7 @@ Result<std::shared_ptr<Instance>> obtain(
     plugin::Registry& registry, plugin::Runtime& runtime,
     std::map<std::pair<std::string, std::string>, std::shared_ptr<Instance>>& book,
     const std::string& plugin_name, const rules::Rule& rule, const std::string& owner,
-    std::uint64_t& next_name) {
+    InstanceNames& names) {
     const plugin::PluginPtr plugin = registry.find(plugin_name);
     if (!plugin) {
         return Error{Code::NotFound, "no plugin is loaded as " + plugin_name};
@@ -179,13 +179,15 @@ Result<std::shared_ptr<Instance>> obtain(
     }
     const std::string& alias = plugin->descriptor().alias;
     plugin::InstanceSpec spec;
-    spec.name = (alias.empty() ? plugin->id() : alias) + "-" + std::to_string(next_name++);
+    spec.name = names.next(alias.empty() ? plugin->id() : alias);
     spec.config = verdict.config;
+    const std::string name = spec.name;
     auto made = Instance::create(runtime, plugin, std::move(spec));
     if (!made) {
         book.erase(key);
         return std::move(made).error();
     }
+    names.taken(name, *made);
     if (Status active = (*made)->activate(); !active) {
         book.erase(key);
         return std::move(active).error();
@@ -250,13 +252,13 @@ std::optional<rules::Refusal> PluginBook::check(const rules::Rule& rule,
 
 Result<EnginePtr> PluginBook::engine(const rules::Rule& rule) {
     return obtain<plugin::EngineInstance>(registry_, runtime_, engines_, rule.engine, rule, {},
-                                          next_name_);
+                                          names_);
 }
 
 Result<SelectorPtr> PluginBook::selector(const rules::Rule& rule) {
     // A selector keeps state (a cursor), so each rule has one of its own.
     return obtain<plugin::SelectorInstance>(registry_, runtime_, selectors_, rule.selector, rule,
-                                            std::to_string(rule.number) + " ", next_name_);
+                                            std::to_string(rule.number) + " ", names_);
 }
 
 void PluginBook::sweep() {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/flow/instance_names.hpp"
 #include "core/plugin/engine.hpp"
 #include "core/plugin/registry.hpp"
 #include "core/plugin/runtime.hpp"
@@ -46,7 +47,7 @@ private:
     plugin::Runtime& runtime_;
     std::map<Key, EnginePtr> engines_;
     std::map<Key, SelectorPtr> selectors_;
-    std::uint64_t next_name_ = 1;
+    InstanceNames names_;
 };
 
 // The object a plugin gets: the rule's fields its schema names, and its part of plugin_config.

@@ -85,6 +85,14 @@ void KvPlane::copy(KvPlane& from, std::uint64_t endpoint) {
     here->state_.store(known->state());
 }
 
+void KvPlane::reset(std::uint64_t endpoint, std::uint32_t rank) {
+    index_.reset(endpoint, rank);
+    // What answers there now has yet to show what its tokens are.
+    if (const KvMemberPtr member = find(endpoint)) {
+        member->tokens_agree_.store(false, std::memory_order_relaxed);
+    }
+}
+
 Status KvPlane::apply(const sluice_kv_batch& batch, std::uint32_t* unplaced) {
     const Status status = index_.apply(batch, unplaced);
     const KvMemberPtr member = find(batch.endpoint);

@@ -46,6 +46,14 @@ public:
     }
     std::uint64_t rejects() const noexcept { return rejects_.load(std::memory_order_relaxed); }
     std::shared_ptr<const KvWords> words() const { return words_.get(); }
+    // Whether blocks of a prompt tokenized here were found among the engine's: its tokens and ours
+    // agree. [any]
+    bool tokens_agree() const noexcept { return tokens_agree_.load(std::memory_order_relaxed); }
+    void note_tokens_agree() noexcept {
+        if (!tokens_agree()) {
+            tokens_agree_.store(true, std::memory_order_relaxed);
+        }
+    }
     // ok | warming | quiet | doubtful | dead | refused | stolen | off
     std::string_view signal(std::uint32_t warmup_sec, std::uint64_t now) const;
     bool is_warming(std::uint32_t warmup_sec, std::uint64_t now) const noexcept;
@@ -58,6 +66,7 @@ private:
     std::atomic<std::uint64_t> last_event_us_{0};
     std::atomic<std::uint32_t> block_tokens_{0};
     std::atomic<std::uint64_t> rejects_{0};
+    std::atomic<bool> tokens_agree_{false};
     Snapshot<KvWords> words_;
 };
 
@@ -78,7 +87,7 @@ public:
     // What another rule's plane knows of an endpoint that is attached to both.
     void copy(KvPlane& from, std::uint64_t endpoint);
     Status apply(const sluice_kv_batch& batch, std::uint32_t* unplaced);
-    void reset(std::uint64_t endpoint, std::uint32_t rank) { index_.reset(endpoint, rank); }
+    void reset(std::uint64_t endpoint, std::uint32_t rank);
     void report(const sluice_kv_report& report);
 
     // [event] A new bound, in force at once.

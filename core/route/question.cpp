@@ -12,6 +12,7 @@ std::uint32_t exclusion_bit(fleet::Excluded why) noexcept {
         case fleet::Excluded::No:
             return 0;
         case fleet::Excluded::Down:
+        case fleet::Excluded::Disabled:
             return SLUICE_EX_DOWN;
         case fleet::Excluded::Draining:
             return SLUICE_EX_DRAIN;

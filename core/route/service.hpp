@@ -18,6 +18,7 @@
 #include "core/net/address.hpp"
 #include "core/route/gate.hpp"
 #include "core/route/kv_plane.hpp"
+#include "core/route/totals.hpp"
 #include "core/rules/rule.hpp"
 
 namespace sluice::route {
@@ -91,6 +92,7 @@ struct Service {
     std::shared_ptr<KvPlane> kv;                   // null: kvExactMode 0
     std::vector<KvMemberPtr> kv_members;           // by pool index; empty without kv
     KvCounters kv_counters;
+    Totals totals;  // empty: nothing is counted
 
     // Block size in force for one endpoint: declared, else seen in events, else reported, else the
     // engine's default.

@@ -278,19 +278,40 @@ std::vector<Dormant> RuleBook::dormant() const {
 
 std::optional<Refusal> RuleBook::set(std::string_view name, std::string_view value,
                                      const Actor& actor) {
+    const auto replace = [name, value](SettingEdit& edit) -> std::optional<Refusal> {
+        edit.subject = name;
+        edit.before = std::move(edit.value);
+        edit.after = value;
+        edit.value = value;
+        return std::nullopt;
+    };
+    return edit_setting(name, replace, actor);
+}
+
+std::optional<Refusal> RuleBook::edit_setting(std::string_view name, const EditSetting& edit,
+                                              const Actor& actor) {
     const ChangeLock change_lock = begin_change();
     if (!change_lock) {
         return busy_refusal();
     }
+    SettingEdit next;
+    next.value = setting(name).value_or("");
+    if (auto refusal = edit(next)) {
+        return refusal;
+    }
     state::Change change;
-    change.settings.emplace(name, value);
-    change.audit.push_back({wall_us(), actor.name, actor.from, "setting.set", std::string(name),
-                            setting(name).value_or(""), std::string(value)});
+    change.settings.emplace(name, next.value);
+    change.audit.push_back({wall_us(), actor.name, actor.from, std::move(next.action),
+                            std::move(next.subject), std::move(next.before),
+                            std::move(next.after)});
     if (auto stored = persist(change); !stored) {
         return store_refusal(stored.error());
     }
-    const std::lock_guard lock(mu_);
-    settings_.insert_or_assign(std::string(name), std::string(value));
+    {
+        const std::lock_guard lock(mu_);
+        settings_.insert_or_assign(std::string(name), next.value);
+    }
+    hooks_.setting(name, next.value);
     return std::nullopt;
 }
 

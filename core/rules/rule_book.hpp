@@ -51,6 +51,9 @@ public:
     virtual std::optional<Refusal> prepare(const RulePtr& next, const RulePtr& previous,
                                            std::vector<Warning>& warnings) = 0;
     virtual void abandoned(const RulePtr& next) = 0;
+    // A small durable value: every one that was stored before the first applied(), later each that
+    // changes, after it is stored. Must not fail.
+    virtual void setting(std::string_view /*name*/, std::string_view /*value*/) {}
     // After the swap. Must not fail.
     virtual void applied(const std::shared_ptr<const Table>& table) = 0;
     // Plugin ids and aliases that are loaded; a rule may name these only.
@@ -112,6 +115,18 @@ public:
     std::optional<Refusal> set(std::string_view setting, std::string_view value,
                                const Actor& actor);
     std::optional<std::string> setting(std::string_view name) const;
+    // Reads a setting, lets `edit` change it and stores it, with no other change between. What
+    // `edit` leaves in action, subject, before and after becomes the audit row.
+    struct SettingEdit {
+        std::string value;  // in: as stored, empty when it is not; out: to store
+        std::string action = "setting.set";
+        std::string subject;
+        std::string before;
+        std::string after;
+    };
+    using EditSetting = std::function<std::optional<Refusal>(SettingEdit& edit)>;
+    std::optional<Refusal> edit_setting(std::string_view name, const EditSetting& edit,
+                                        const Actor& actor);
 
     // A reload: rules that do not say a value get the new default, in place and without a new
     // generation. All of them, or none when one would not be accepted.

@@ -45,6 +45,9 @@ Status RuleBook::load() {
         settings_.insert(contents->settings.begin(), contents->settings.end());
         dormant_ = std::move(sleepers);
     }
+    for (const auto& [name, value] : contents->settings) {
+        hooks_.setting(name, value);
+    }
     publish(std::move(rules));
     return {};
 }

@@ -23,25 +23,10 @@ constexpr std::string_view kRepublish = "events are not republished yet";
 constexpr std::string_view kUsers = "access is by tokens of the token file; there are no users";
 
 constexpr Absent kAbsent[] = {
-    {"GET",
-     "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}/status",
-     kYet},
-    {"GET",
-     "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}/stats",
-     kYet},
-    {"GET",
-     "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}/"
-     "kvexactstatus",
-     kYet},
     {"POST",
      "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}/"
      "sockmapreset",
      kKernel},
-    {"GET", "/netlox/v1/config/endpoint/all", kYet},
-    {"POST", "/netlox/v1/config/endpoint", kYet},
-    {"POST", "/netlox/v1/config/endpointhoststate", kYet},
-    {"DELETE", "/netlox/v1/config/endpoint/epipaddress/{ip}", kYet},
-    {"GET", "/netlox/v1/status/flows/stream", kYet},
     {"GET", "/netlox/v1/kv_event_sources", kRepublish},
     {"GET", "/netlox/v1/metrics/{name}", kLegacy},
     {"GET", "/netlox/v1/logs", kLogs},

@@ -7,11 +7,21 @@ namespace {
 using Kind = Param::Kind;
 
 constexpr std::uint64_t kMaxFlows = 10'000;
+constexpr std::uint64_t kMaxEvery = 1'000'000;
 
 Response get_flows(Context& context, Request& request) {
     const FlowFilter filter{request.param("rule"), request.param("model"), request.param("outcome"),
                             number_param(request, "limit", 100)};
     return json_text("{\"flows\":" + context.providers.flows_json(filter) + "}");
+}
+
+Response get_stream(Context& context, Request& request) {
+    Response out;
+    out.content_type = "text/event-stream";
+    out.stream = context.providers.flow_stream(
+        {request.param("rule"), request.param("model"), request.param("outcome"), 0},
+        number_param(request, "every", 1));
+    return out;
 }
 
 Response post_explain(Context& context, Request& request) {
@@ -27,6 +37,14 @@ constexpr Param kFilter[] = {
     {"limit", "At most so many, the newest.", Kind::Number, 0, kMaxFlows},
 };
 
+constexpr Param kStreamed[] = {
+    {"rule", "Receipts of this rule: number, id or name."},
+    {"model", "Receipts of this model."},
+    {"outcome", "Receipts with this outcome.", Kind::Text, 0, 0,
+     "|ok|client_closed|refused|upstream_error|timeout|truncated"},
+    {"every", "One of so many of the receipts that match.", Kind::Number, 1, kMaxEvery},
+};
+
 constexpr Route kRoutes[] = {
     {.method = "GET",
      .pattern = "/netlox/v1/status/flows",
@@ -34,6 +52,13 @@ constexpr Route kRoutes[] = {
      .summary = "The newest receipts, newest first.",
      .query = kFilter,
      .reply = "Flows"},
+    {.method = "GET",
+     .pattern = "/netlox/v1/status/flows/stream",
+     .handler = get_stream,
+     .summary = "Each receipt as it is written, one a message. A slow reader is dropped.",
+     .query = kStreamed,
+     .reply = "text/event-stream",
+     .may = "503"},
     {.method = "POST",
      .pattern = "/netlox/v1/config/ai/route/explain",
      .handler = post_explain,

@@ -44,6 +44,13 @@ public:
         }
         return out;
     }
+    std::vector<admin::HealthRow> health() override { return probes; }
+    std::shared_ptr<admin::StreamSource> flow_stream(const admin::FlowFilter& filter,
+                                                     std::uint64_t every) override {
+        asked = filter;
+        asked_every = every;
+        return stream;
+    }
 
     admin::Readiness readiness;
     std::uint64_t running = 0;
@@ -54,6 +61,9 @@ public:
     admin::RuleLive live;
     std::optional<admin::EndpointLive> endpoint_state;
     std::optional<Error> fail_with;
+    std::vector<admin::HealthRow> probes;
+    std::shared_ptr<admin::StreamSource> stream;
+    std::uint64_t asked_every = 0;
 };
 
 }  // namespace sluice::test

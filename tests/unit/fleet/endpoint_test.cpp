@@ -96,3 +96,27 @@ TEST_SUITE("fleet/pool") {
         CHECK(drained.reason(0) == "weight 0");
     }
 }
+
+TEST_SUITE("fleet/pool") {
+    TEST_CASE("an operator takes an endpoint out, whatever probes and the engine say") {
+        auto endpoint = std::make_shared<fleet::Endpoint>(1, "10.0.0.7", 8000);
+        const fleet::Pool pool({{rules::EndpointSpec{}, endpoint, nullptr}});
+        CHECK(endpoint->changed_us() == 0);
+        endpoint->set_host_state(rules::HostState::Yellow);
+        CHECK(pool.excluded(0, {}) == fleet::Excluded::Draining);
+        CHECK(pool.reason(0) == "host state yellow");
+        const std::uint64_t changed = endpoint->changed_us();
+        CHECK(changed > 0);
+        endpoint->set_host_state(rules::HostState::Yellow);
+        CHECK(endpoint->changed_us() == changed);
+        endpoint->set_host_state(rules::HostState::Red);
+        CHECK(pool.excluded(0, {}) == fleet::Excluded::Disabled);
+        CHECK(to_string(pool.excluded(0, {})) == "down");
+        CHECK(pool.reason(0) == "host state red");
+        endpoint->set_health(fleet::Health::Down, "dead");
+        CHECK(pool.excluded(0, {}) == fleet::Excluded::Disabled);
+        endpoint->set_host_state(rules::HostState::Green);
+        CHECK(pool.excluded(0, {}) == fleet::Excluded::Down);
+        CHECK(pool.reason(0) == "dead");
+    }
+}

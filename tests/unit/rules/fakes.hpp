@@ -104,10 +104,14 @@ public:
     void applied(const std::shared_ptr<const rules::Table>& table) override {
         log.push_back("applied " + std::to_string(table->rules().size()));
     }
+    void setting(std::string_view name, std::string_view value) override {
+        settings.emplace_back(name, value);
+    }
     std::vector<std::string> engines() const override { return engine_names; }
     std::vector<std::string> selectors() const override { return {"rr", "lc", "wrr"}; }
 
     std::vector<std::string> log;
+    std::vector<std::pair<std::string, std::string>> settings;
     std::optional<rules::Refusal> refuse;
     std::optional<rules::Warning> warn;
     std::vector<std::string> engine_names = {"vllm"};

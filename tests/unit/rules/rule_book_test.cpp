@@ -325,4 +325,39 @@ TEST_CASE_FIXTURE(Fixture, "a setting is stored and audited") {
     CHECK(again.setting("prometheus") == "off");
 }
 
+TEST_CASE_FIXTURE(Fixture, "hooks hear of settings: of stored ones before the first rules") {
+    CHECK_FALSE(book.set("colour", "red", actor).has_value());
+    REQUIRE(hooks.settings.size() == 1);
+    CHECK(hooks.settings.back() == std::pair<std::string, std::string>("colour", "red"));
+    test::RecordingHooks later;
+    RuleBook again(store, later);
+    REQUIRE(again.load().ok());
+    CHECK(later.settings == hooks.settings);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a setting is edited from what it was, or not at all") {
+    const auto append = [](RuleBook::SettingEdit& edit) -> std::optional<Refusal> {
+        edit.action = "list.add";
+        edit.subject = "x";
+        edit.value += "x";
+        return std::nullopt;
+    };
+    CHECK_FALSE(book.edit_setting("list", append, actor).has_value());
+    CHECK_FALSE(book.edit_setting("list", append, actor).has_value());
+    CHECK(book.setting("list") == "xx");
+    CHECK(store.trail.back().action == "list.add");
+    CHECK(store.trail.back().after.empty());
+    const int commits = store.commits;
+    const auto refuse = [](RuleBook::SettingEdit& edit) -> std::optional<Refusal> {
+        edit.value = "lost";
+        return Refusal{400, "no", "", "", ""};
+    };
+    CHECK(book.edit_setting("list", refuse, actor)->code == "no");
+    CHECK(store.commits == commits);
+    store.fail_with = Error{Code::Limit, "disk full"};
+    CHECK(book.edit_setting("list", append, actor)->status == 507);
+    CHECK(book.setting("list") == "xx");
+    CHECK(hooks.settings.back().second == "xx");
+}
+
 TEST_SUITE_END();

@@ -1,0 +1,126 @@
+// How rules fare, as the management interface asks for it.
+#include <algorithm>
+
+#include "core/app/live.hpp"
+#include "core/base/clock.hpp"
+
+namespace sluice::app {
+namespace {
+
+using Stats = std::vector<kv::HolderStats>;
+
+admin::KvLive kv_of(const route::KvMember& kv, const Stats& stats, const rules::Rule& rule,
+                    std::uint64_t now) {
+    admin::KvLive out;
+    out.signal = kv.signal(rule.kv.warmup_sec, now);
+    const auto said = kv.words();
+    out.attestation = said->attestation.empty() ? "unproven" : said->attestation;
+    out.reason = out.signal == "ok" ? "" : said->reason;
+    out.tokens_agree = kv.tokens_agree();
+    for (const kv::HolderStats& holder : stats) {
+        out.blocks += holder.endpoint == kv.endpoint() ? holder.gpu_blocks : 0;
+    }
+    if (kv.last_event_us() != 0) {
+        out.last_event_age_ms = (now - std::min(now, kv.last_event_us())) / 1000U;
+    }
+    return out;
+}
+
+const char* state_of(fleet::Excluded why) {
+    switch (why) {
+        case fleet::Excluded::Down:
+            return "inactive";
+        case fleet::Excluded::Disabled:
+            return "disabled";
+        case fleet::Excluded::Draining:
+            return "draining";
+        default:
+            return "active";
+    }
+}
+
+admin::EndpointLive endpoint_of(const route::Service& service, std::size_t i) {
+    const fleet::Member& member = (*service.pool)[i];
+    const fleet::Excluded why = service.pool->excluded(i, {});
+    admin::EndpointLive out;
+    out.state = state_of(why);
+    out.inactive = why == fleet::Excluded::Down || why == fleet::Excluded::Disabled;
+    out.reason = service.pool->reason(i);
+    out.inflight = member.endpoint->inflight();
+    out.is_watched = member.probe || member.endpoint->health() != fleet::Health::Unknown;
+    if (i < service.totals.endpoints.size()) {
+        const route::EndpointTotals& totals = *service.totals.endpoints[i];
+        out.requests = totals.requests.load(std::memory_order_relaxed);
+        out.bytes = totals.bytes.load(std::memory_order_relaxed);
+    }
+    return out;
+}
+
+}  // namespace
+
+route::ServicePtr Live::service_of(const rules::RulePtr& rule) const {
+    const auto directory = shared_.directory.get();
+    for (const route::ServicePtr& service : directory->services) {
+        if (service->rule->number == rule->number) {
+            return service;
+        }
+    }
+    return nullptr;
+}
+
+Result<admin::Inventory> Live::inventory(const rules::RulePtr& rule,
+                                         const rules::EndpointSpec& endpoint, std::size_t limit) {
+    const route::ServicePtr service = service_of(rule);
+    if (!service || !service->kv) {
+        return Error{Code::Unavailable, "the rule has no block index (kvExactMode 0)"};
+    }
+    for (const fleet::Member& member : service->pool->members()) {
+        if (member.spec.ep_idx != endpoint.ep_idx) {
+            continue;
+        }
+        admin::Inventory out;
+        out.hash_algo = rule->kv.hash_algo.value_or("");
+        out.blocks = service->kv->index().list(member.endpoint->id(), limit);
+        for (const kv::HolderStats& holder : service->kv->index().stats()) {
+            out.total += holder.endpoint == member.endpoint->id() ? holder.gpu_blocks : 0;
+        }
+        return out;
+    }
+    return Error{Code::NotFound, "no such endpoint"};
+}
+
+admin::RuleLive Live::rule_status(const rules::RulePtr& rule) {
+    admin::RuleLive out;
+    const route::ServicePtr service = service_of(rule);
+    if (!service) {
+        return out;
+    }
+    const std::uint64_t now = now_us();
+    const Stats stats = service->kv ? service->kv->index().stats() : Stats{};
+    for (std::size_t i = 0; i < service->pool->size(); ++i) {
+        const fleet::Member& member = (*service->pool)[i];
+        admin::EndpointLive live = endpoint_of(*service, i);
+        if (service->kv) {
+            live.kv = kv_of(*service->kv_members[i], stats, *rule, now);
+        }
+        out.changed_us = std::max(out.changed_us, member.endpoint->changed_us());
+        if (member.probe) {
+            out.changed_us = std::max(out.changed_us, member.probe->changed_us());
+        }
+        out.endpoints.emplace(member.spec.id, std::move(live));
+    }
+    if (service->kv && service->pool->size() > 0) {
+        out.effective["kvBlockSize"] = std::to_string(service->block_tokens(0));
+    }
+    out.is_listening = conductor_.is_bound({rule->key.ip, rule->key.port});
+    if (const route::RuleTotals* totals = service->totals.rule.get()) {
+        out.changed_us = std::max(out.changed_us, totals->since_us);
+        out.active = totals->active.load(std::memory_order_relaxed);
+        out.requests = totals->requests.load(std::memory_order_relaxed);
+        out.bytes_in = totals->bytes_in.load(std::memory_order_relaxed);
+        out.bytes_out = totals->bytes_out.load(std::memory_order_relaxed);
+    }
+    return out;
+}
+
+}  // namespace sluice::app
