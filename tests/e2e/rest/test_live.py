@@ -60,6 +60,12 @@ def slow_stream(vip):
         yield client
 
 
+def ends(stream):
+    """Whether the stream comes to its end, and the message after it."""
+    return (stream.read_until(b"data: [DONE]") is not None
+            and stream.read_until(b"0\r\n\r\n") is not None)
+
+
 def test_a_host_drains_while_its_stream_ends_and_others_take_what_is_new(tmp_path):
     with start_engine("--decode-us-per-token", 30000) as a, \
             start_engine("--decode-us-per-token", 30000) as b, Gateway(tmp_path) as gw:
@@ -74,7 +80,7 @@ def test_a_host_drains_while_its_stream_ends_and_others_take_what_is_new(tmp_pat
             row = row_of(gw, body, busy.address)
             assert (row["state"], row["reason"]) == ("draining", "host state yellow")
             assert row["inflight"] == 1 and "inActiveEP" not in row
-            assert stream.read_until(b"data: [DONE]") is not None
+            assert ends(stream)
         receipt = gw.receipt("slow")
         assert receipt["outcome"] == "ok" and receipt["legs"][-1]["endpoint"] == busy.address
         wait_until(lambda: row_of(gw, body, busy.address)["inflight"] == 0, 5, "drained")
@@ -124,7 +130,7 @@ def test_stats_agree_with_what_was_sent(tmp_path):
             now = gw.get(key_path(body, "stats")).json()
             assert now["totalConnections"] == 6
             assert now["bytesOut"] > received and now["bytesIn"] > 5 * 30
-            assert stream.read_until(b"data: [DONE]") is not None
+            assert ends(stream)
         wait_until(lambda: gw.get(key_path(body, "stats")).json()["activeConnections"] == 0, 5,
                    "nothing in flight")
         after = gw.get(key_path(body, "stats")).json()
