@@ -181,7 +181,7 @@ TEST_CASE_FIXTURE(Fixture, "the server gives streams away and answers with all i
     REQUIRE(server.start());
     const auto ask = [&server](const std::string& target) {
         auto client = std::make_unique<Client>(server.port());
-        const std::string text = "GET /netlox/v1" + target + " HTTP/1.1\r\nHost: x\r\n\r\n";
+        const std::string text = "GET /netlox/v1" + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
         client->socket.sendBytes(text.data(), static_cast<int>(text.size()));
         return client;
     };
