@@ -296,6 +296,12 @@ void RuleBook::take_over(BulkPlan plan, const state::Change& change) {
             settings_.insert_or_assign(name, value);
         }
     }
+    for (const std::string& name : plan.dropped_settings) {
+        hooks_.setting(name, "");
+    }
+    for (const auto& [name, value] : plan.settings) {
+        hooks_.setting(name, value);
+    }
     std::sort(rules.begin(), rules.end(),
               [](const RulePtr& a, const RulePtr& b) { return a->number < b->number; });
     publish(std::move(rules));

@@ -4,7 +4,6 @@
 namespace sluice::admin {
 namespace {
 
-constexpr std::string_view kYet = "not supported yet";
 constexpr std::string_view kKernel = "a feature of a kernel data plane; there is none here";
 constexpr std::string_view kFilters = "content filters are not part of this gateway";
 constexpr std::string_view kLegacy =
