@@ -25,7 +25,8 @@ sigset_t block_signals() {
     }
     ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
-    std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, as a full disk
+    std::signal(SIGXFSZ,
+                SIG_IGN);  // a limit of file sizes is an error of the write, as a full disk
     return set;
 }
 
