@@ -12,6 +12,15 @@ std::uint64_t larger(std::uint64_t a, std::uint64_t b) noexcept {
 
 }  // namespace
 
+route::ServicePtr service_of(const Directory& directory, std::uint32_t rule_number) {
+    for (const route::ServicePtr& service : directory.services) {
+        if (service->rule->number == rule_number) {
+            return service;
+        }
+    }
+    return nullptr;
+}
+
 ListenerLimits limits_of(const rules::Table& table, const rules::ListenAddress& listener) {
     ListenerLimits out;
     bool is_first = true;

@@ -28,6 +28,9 @@ struct Directory {
     std::map<rules::ListenAddress, ListenerLimits> limits;
 };
 
+// The rule of that number; null when there is none. Looks at every rule.
+route::ServicePtr service_of(const Directory& directory, std::uint32_t rule_number);
+
 ListenerLimits limits_of(const rules::Table& table, const rules::ListenAddress& listener);
 
 }  // namespace sluice::flow

@@ -53,6 +53,9 @@ private:
     net::Task<Status> send_and_read_head(const route::Decision& decision);
     net::Task<Attempt> judge(const route::Decision& decision);
     bool has_alternative(std::size_t chosen, route::Judgement judgement) const;
+    // Whether the rule as it is now (null: gone) still has an endpoint of this request's pool.
+    bool is_still_in(const route::Service* now, std::size_t index) const;
+    void pass_over_removed();
     void send_reply_head();
     net::Task<void> fail_relay(const Error& error);
 

@@ -20,6 +20,9 @@ net::Task<bool> Exchange::dispatch() {
     const rules::Rule& rule = *service_->rule;
     const std::size_t max_attempts = std::size_t{rule.retry.connect} + 1;
     while (true) {
+        if (!receipt_.legs.empty()) {
+            pass_over_removed();
+        }
         route::Question question{.service = *service_,
                                  .facts = facts_,
                                  .served_model = served_model_,
@@ -66,7 +69,7 @@ net::Task<bool> Exchange::dispatch() {
         lease_.release();
         upstream_.close();
         scratch_->tried.push_back(decision.index);
-        if (scratch_->tried.size() >= max_attempts) {
+        if (receipt_.legs.size() >= max_attempts) {
             co_return refuse({502,
                               "backend_unreachable",
                               "every endpoint refused the connection",
@@ -119,9 +122,13 @@ net::Task<Exchange::Attempt> Exchange::attempt(const route::Decision& decision) 
         if (upstream_.not_accepted() && rule.retry.not_accepted && !is_replayed) {
             // The engine closed the kept connection before our request reached it: it cannot have
             // begun, so the same endpoint gets it once more.
+            const route::ServicePtr now = service_of(*worker_.directory, service_->rule->number);
             is_replayed = true;
             leg().verdict = "stale_connection";
             upstream_.close();
+            if (!is_still_in(now.get(), decision.index)) {
+                co_return Attempt::Elsewhere;
+            }
             connected = co_await worker_.upstreams.acquire_fresh(address,
                                                                  wait_ms(rule.timeouts.connect_ms));
             continue;
@@ -185,6 +192,33 @@ net::Task<Status> Exchange::send_and_read_head(const route::Decision& decision) 
     leg().first_byte_us = since_start_us();
     first_byte_us_ = since_start_us();
     co_return Status{};
+}
+
+// The request goes on with the rule as it found it, but is not sent to what an edit has taken out
+// of the rule since, or has begun to drain.
+bool Exchange::is_still_in(const route::Service* now, std::size_t index) const {
+    if (now == service_.get()) {
+        return true;
+    }
+    if (now == nullptr) {
+        return false;
+    }
+    const std::uint64_t id = (*service_->pool)[index].endpoint->id();
+    const auto& members = now->pool->members();
+    return std::any_of(members.begin(), members.end(), [id](const fleet::Member& member) {
+        return member.endpoint->id() == id && member.spec.weight != 0;
+    });
+}
+
+void Exchange::pass_over_removed() {
+    const route::ServicePtr now = service_of(*worker_.directory, service_->rule->number);
+    for (std::size_t i = 0; i < service_->pool->size(); ++i) {
+        const bool is_tried =
+            std::find(scratch_->tried.begin(), scratch_->tried.end(), i) != scratch_->tried.end();
+        if (!is_tried && !is_still_in(now.get(), i)) {
+            scratch_->tried.push_back(i);
+        }
+    }
 }
 
 // An answer that is not 2xx is looked at before it is relayed: an engine that drains, or whose core
@@ -251,14 +285,15 @@ bool Exchange::has_alternative(std::size_t chosen, route::Judgement judgement) c
     // A primary that is full is not out: its backup stays one.
     const bool spares_backups =
         judgement == route::Judgement::Busy && !(*service_->pool)[chosen].spec.backup;
-    if (scratch_->tried.size() >= service_->rule->retry.connect) {
+    if (receipt_.legs.size() > service_->rule->retry.connect) {
         return false;
     }
+    const route::ServicePtr now = service_of(*worker_.directory, service_->rule->number);
     for (std::size_t i = 0; i < service_->pool->size(); ++i) {
         const bool is_tried =
             std::find(scratch_->tried.begin(), scratch_->tried.end(), i) != scratch_->tried.end();
         const bool is_spared = spares_backups && (*service_->pool)[i].spec.backup;
-        if (i != chosen && !is_tried && !is_spared &&
+        if (i != chosen && !is_tried && !is_spared && is_still_in(now.get(), i) &&
             service_->pool->excluded(i, served_model_) == fleet::Excluded::No) {
             return true;
         }

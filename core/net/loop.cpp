@@ -59,7 +59,8 @@ void Loop::post(std::function<void()> job) {
 
 void Loop::run_posted() {
     std::vector<std::function<void()>> jobs;
-    has_posted_.store(false, std::memory_order_release);
+    // Before the jobs are taken, and not to be moved behind it: who posts later must see it.
+    has_posted_.exchange(false, std::memory_order_acq_rel);
     {
         const std::lock_guard lock(mu_);
         jobs.swap(posted_);
