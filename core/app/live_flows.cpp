@@ -39,7 +39,8 @@ private:
 }  // namespace
 
 std::string Live::rule_id_of(const std::string& wanted) const {
-    for (const rules::RulePtr& known : book_.table()->rules()) {
+    const auto table = book_.table();
+    for (const rules::RulePtr& known : table->rules()) {
         if (!wanted.empty() && known->name == wanted) {
             return known->id;
         }

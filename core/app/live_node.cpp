@@ -119,7 +119,8 @@ std::string Live::diagnostics_json() {
         });
         w.key("listeners");
         w.array([&] {
-            for (const rules::ListenAddress& at : book_.table()->listeners()) {
+            const auto table = book_.table();
+            for (const rules::ListenAddress& at : table->listeners()) {
                 w.value(at.ip + " " + std::to_string(at.port));
             }
         });

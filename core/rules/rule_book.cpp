@@ -154,7 +154,8 @@ void RuleBook::number_endpoints(Rule& rule, const Rule* previous) {
 }
 
 void RuleBook::warn_mixed_engines(const Rule& rule, std::vector<Warning>& warnings) const {
-    for (const RulePtr& other : table()->rules()) {
+    const auto now = table_.get();
+    for (const RulePtr& other : now->rules()) {
         if (other->key.ip == rule.key.ip && other->key.port == rule.key.port &&
             other->engine != rule.engine) {
             warnings.push_back({"mixed_engines", "kvEngineType",
@@ -236,7 +237,8 @@ Outcome RuleBook::remove_where(
         return refused(busy_refusal());
     }
     Plan plan;
-    for (const RulePtr& rule : table()->rules()) {
+    const auto now = table_.get();
+    for (const RulePtr& rule : now->rules()) {
         (is_one(rule->key, rule->name) ? plan.removed : plan.rules).push_back(rule);
     }
     for (Dormant& sleeper : dormant()) {

@@ -171,7 +171,8 @@ Bulk RuleBook::apply(BulkPlan plan, bool commit, const Actor& actor) {
         change.audit.push_back({wall_us(), actor.name, actor.from, action, subject,
                                 std::move(before), std::move(after)});
     };
-    for (const RulePtr& rule : table()->rules()) {
+    const auto now = table_.get();
+    for (const RulePtr& rule : now->rules()) {
         if (plan.named.contains(rule->number)) {
             continue;
         }

@@ -36,7 +36,8 @@ Found find_one(Context& context, const Request& request) {
         return out;
     }
     std::size_t fitting = 0;
-    for (const rules::RulePtr& rule : context.book.table()->rules()) {
+    const auto table = context.book.table();
+    for (const rules::RulePtr& rule : table->rules()) {
         if (rule->key == key) {
             out.rule = rule;
             return out;
@@ -142,7 +143,8 @@ Response get_kv_exact(Context& context, Request& request) {
     }
     bool is_known = false;
     Json::Array out;
-    for (const rules::RulePtr& rule : context.book.table()->rules()) {
+    const auto table = context.book.table();
+    for (const rules::RulePtr& rule : table->rules()) {
         if (!is_meant(request, key, rule->key)) {
             continue;
         }

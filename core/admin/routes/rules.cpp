@@ -20,7 +20,8 @@ Json entry_of(Context& context, const rules::RulePtr& rule) {
 template <class Wanted>
 Json::Array entries(Context& context, Wanted wanted) {
     Json::Array out;
-    for (const rules::RulePtr& rule : context.book.table()->rules()) {
+    const auto table = context.book.table();
+    for (const rules::RulePtr& rule : table->rules()) {
         if (wanted(rule->key, rule->json)) {
             out.push_back(entry_of(context, rule));
         }

@@ -47,7 +47,8 @@ struct Gateway {
     // Numbers, ids and endpoints of what is in force.
     std::string rules() const {
         std::string out;
-        for (const RulePtr& rule : book.table()->rules()) {
+        const auto table = book.table();
+        for (const RulePtr& rule : table->rules()) {
             out += std::to_string(rule->number) + ":" + rule->name + "[";
             for (const EndpointSpec& e : rule->endpoints) {
                 out += e.ip + "#" + std::to_string(e.id) + "/" + std::to_string(e.ep_idx) + " ";
