@@ -59,6 +59,16 @@ zmq::socket_t make_socket(zmq::context_t& context, const ZmqSpec& spec) {
 
 }  // namespace
 
+// A link that comes up or goes down is reported by ZeroMQ's own I/O thread, which waits for ever
+// when nobody is there to be told: every socket of the process would stand still. So reporting ends
+// before the end that listens is closed.
+ZmqThread::Slot::~Slot() {
+    if (socket.handle() != nullptr) {
+        // Fails only for what is no socket.
+        (void)::zmq_socket_monitor(socket.handle(), nullptr, 0);
+    }
+}
+
 ZmqThread::ZmqThread(EventThread& events) : events_(events) {}
 
 ZmqThread::~ZmqThread() {

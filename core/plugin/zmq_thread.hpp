@@ -36,6 +36,11 @@ public:
 
 private:
     struct Slot {
+        Slot() = default;
+        ~Slot();
+        Slot(const Slot&) = delete;
+        Slot& operator=(const Slot&) = delete;
+
         std::shared_ptr<ZmqLink> link;
         zmq::socket_t socket;
         zmq::socket_t monitor;
