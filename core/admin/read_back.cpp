@@ -134,7 +134,9 @@ Json rule_entry(const rules::RulePtr& rule, const RuleLive& live,
             effective.insert_or_assign(name, std::move(*value));
         }
     }
-    out.emplace("effective", std::move(effective));
+    Json in_force(std::move(effective));
+    rules::hide_secrets(in_force);
+    out.emplace("effective", std::move(in_force));
     std::vector<rules::Warning> all = warnings;
     for (const auto& [code, message] : live.warnings) {
         all.push_back({code, "", message});

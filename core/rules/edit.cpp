@@ -2,6 +2,7 @@
 
 #include "core/rules/auth_file.hpp"
 #include "core/rules/field.hpp"
+#include "core/rules/secrets.hpp"
 
 namespace sluice::rules {
 namespace {
@@ -36,6 +37,25 @@ void set_effective(std::string& effective, const char* name, Json value) {
         values->object()->insert_or_assign(name, std::move(value));
         effective = values->dump();
     }
+}
+
+// What is shown as *** and sent back is what the rule has.
+std::optional<Refusal> carry_plugin_secrets(Rule& rule, const Rule* previous) {
+    auto config = Json::parse(rule.plugin_config);
+    if (!config || rule.plugin_config.find(kHidden) == std::string::npos) {
+        return std::nullopt;
+    }
+    const auto known = Json::parse(previous == nullptr ? "{}" : previous->plugin_config);
+    const std::string missing = fill_secrets(*config, known.ok() ? &*known : nullptr);
+    if (!missing.empty()) {
+        return Refusal{400, "secret_missing", "plugin_config",
+                       "plugin_config hides " + missing + " and there is no rule that has it",
+                       "the secret itself"};
+    }
+    rule.plugin_config = config->dump();
+    set_argument(rule.json, "plugin_config", *config);
+    set_effective(rule.effective, "plugin_config", *config);
+    return std::nullopt;
 }
 
 }  // namespace
@@ -91,6 +111,9 @@ std::optional<Refusal> carry_over(Rule& rule, const Rule* previous,
         }
         rule.auth_file = previous->auth_file;
         set_argument(rule.json, "backend_auth_file", Json(rule.auth_file));
+    }
+    if (auto refusal = carry_plugin_secrets(rule, previous)) {
+        return refusal;
     }
     return rule.auth_file.empty() ? std::nullopt : check_auth_file(rule.auth_file);
 }

@@ -5,6 +5,7 @@
 #include "core/rules/edit.hpp"
 #include "core/rules/field.hpp"
 #include "core/rules/key.hpp"
+#include "core/rules/secrets.hpp"
 
 namespace sluice::rules {
 namespace {
@@ -128,6 +129,17 @@ std::optional<Refusal> check_service(Json::Object& patch, const Rule& previous,
             return hidden_path_unknown();
         }
         patch.erase(path);
+    }
+    // Shown as ***, and what is sent back so stays as it is.
+    if (const auto config = patch.find("plugin_config"); config != patch.end()) {
+        const auto known = stored.find("plugin_config");
+        const std::string missing =
+            fill_secrets(config->second, known == stored.end() ? nullptr : &known->second);
+        if (!missing.empty()) {
+            return Refusal{400, "secret_missing", "plugin_config",
+                           "plugin_config hides " + missing + " and the rule does not have it",
+                           "the secret itself"};
+        }
     }
     return std::nullopt;
 }

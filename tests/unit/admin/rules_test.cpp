@@ -115,6 +115,16 @@ TEST_CASE("a patch is JSON or a merge patch, whatever its parameters") {
     }
 }
 
+TEST_CASE("a secret of a plugin is not read back, in force or as written") {
+    const Quiet quiet;
+    Gateway gw;
+    const std::string config = R"({"nested":{"password":"S3CRET"},"list":[{"token":"S3CRET"}]})";
+    REQUIRE(gw.ask("POST", kLb, body({{"plugin_config", config}})).status == 200);
+    const std::string read = gw.entry();
+    CHECK(read.find("S3CRET") == std::string::npos);
+    CHECK(read.find("\"password\":\"***\"") != std::string::npos);
+}
+
 TEST_CASE("what is read back can be posted again, here and elsewhere, and means the same") {
     const Quiet quiet;
     std::size_t bodies = 0;

@@ -97,4 +97,30 @@ TEST_CASE("a key file is kept when it is sent back as it is shown, and is in no 
     CHECK(again.warnings(1)[0].code == "auth_file_unusable");
 }
 
+TEST_CASE("a secret of a plugin is kept when it is sent back as it is shown") {
+    test::MemoryStore store;
+    test::RecordingHooks hooks;
+    RuleBook book(store, hooks);
+    const std::string secret = R"({"api_key":"S3CRET"})";
+    const std::string shown = R"({"api_key":"***"})";
+    const auto unknown = book.put(body({{"plugin_config", shown}}), {});
+    REQUIRE(unknown.refusal.has_value());
+    CHECK(unknown.refusal->code == "secret_missing");
+    const auto first = book.put(body({{"plugin_config", secret}}), {});
+    REQUIRE_FALSE(first.refusal.has_value());
+    const auto second = book.put(body({{"plugin_config", shown}, {"name", R"("n")"}}), {});
+    REQUIRE_FALSE(second.refusal.has_value());
+    CHECK(second.rule->plugin_config == secret);
+    CHECK(second.rule->json.find("***") == std::string::npos);
+    const auto patched =
+        book.patch(second.rule->key,
+                   R"({"serviceArguments":{"plugin_config":{"api_key":"***","more":1}}})", {});
+    REQUIRE_FALSE(patched.refusal.has_value());
+    CHECK(patched.rule->plugin_config == R"({"api_key":"S3CRET","more":1})");
+    const auto other = book.patch(
+        second.rule->key, R"({"serviceArguments":{"plugin_config":{"password":"***"}}})", {});
+    REQUIRE(other.refusal.has_value());
+    CHECK(other.refusal->code == "secret_missing");
+}
+
 TEST_SUITE_END();
