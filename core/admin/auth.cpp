@@ -51,6 +51,11 @@ std::vector<std::string_view> words(std::string_view line) {
     }
 }
 
+// What a header can carry and a log line and the audit trail can show.
+bool is_visible(std::string_view word) {
+    return std::all_of(word.begin(), word.end(), [](char c) { return c > 0x20 && c < 0x7F; });
+}
+
 // One network of IPv6 is one guesser: its holder has 2^64 addresses.
 std::string guesser_name(const std::string& address) {
     if (address.find(':') == std::string::npos) {
@@ -148,6 +153,12 @@ Result<Tokens> Tokens::parse(std::string_view text) {
         }
         if (parts[1] != "admin" && parts[1] != "viewer") {
             return wrong("the role is admin or viewer");
+        }
+        if (!is_visible(parts[0]) || !is_visible(parts[2])) {
+            return wrong("name and token are visible ASCII characters");
+        }
+        if (parts[0].size() > kMaxName) {
+            return wrong("the name is longer than " + std::to_string(kMaxName) + " bytes");
         }
         if (!names.emplace(parts[0]).second) {
             return wrong("the name is given twice");

@@ -26,6 +26,7 @@ namespace sluice::admin {
 class Tokens {
 public:
     static constexpr std::size_t kMaxTokens = 1024;
+    static constexpr std::size_t kMaxName = 128;  // bytes; every audit row has one
 
     struct Match {
         std::string name;

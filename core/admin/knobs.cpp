@@ -12,7 +12,9 @@ namespace {
 std::string_view name_of(std::string_view host) {
     if (host.starts_with('[')) {
         const std::size_t end = host.find(']');
-        return end == std::string_view::npos ? host : host.substr(1, end - 1);
+        const bool is_whole =
+            end != std::string_view::npos && (end + 1 == host.size() || host[end + 1] == ':');
+        return is_whole ? host.substr(1, end - 1) : host;
     }
     return host.substr(0, host.find(':'));
 }

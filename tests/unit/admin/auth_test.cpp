@@ -62,6 +62,12 @@ TEST_CASE("a line that cannot be meant is refused with its number, without the t
           Row{"ann Admin t-secret", "line 1: the role"},
           Row{"ann admin t\nann viewer u", "line 2: the name"},
           Row{"ann admin t-secret\nbob viewer t-secret", "line 2: the token is given twice"},
+          Row{"ann admin t-secret\xFF", "line 1: name and token are visible"},
+          Row{"\xEF\xBB\xBF"
+              "ann admin t-secret",
+              "line 1: name and token are visible"},
+          Row{std::string("ann admin t-secret\0x", 20), "line 1: name and token are visible"},
+          Row{std::string(Tokens::kMaxName + 1, 'n') + " admin t", "line 1: the name is longer"},
           Row{"# nothing", "no token"}, Row{"", "no token"}}) {
         CAPTURE(row.text);
         auto tokens = Tokens::parse(row.text);

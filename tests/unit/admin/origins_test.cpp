@@ -143,8 +143,9 @@ TEST_CASE_FIXTURE(ApiFixture, "a name that is made to point here is told off, re
         CAPTURE(std::string(ours));
         CHECK(ask(from("GET", "", ours), "/netlox/v1/version").status == 200);
     }
-    for (const char* other : {"evil.example", "evil.example:11111", "localhost.evil.example",
-                              "127.0.0.1.evil.example", "sluice.internal.evil", "127.0.0.1x"}) {
+    for (const char* other :
+         {"evil.example", "evil.example:11111", "localhost.evil.example", "127.0.0.1.evil.example",
+          "sluice.internal.evil", "127.0.0.1x", "[::1].evil.example", "[::1]evil"}) {
         CAPTURE(std::string(other));
         const Response response = ask(from("GET", "", other), "/netlox/v1/version");
         CHECK(response.status == 421);
