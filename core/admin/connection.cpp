@@ -57,6 +57,26 @@ private:
     Running& running_;
 };
 
+// The turn of a document; empty where the body is none.
+class DocumentTurn {
+public:
+    DocumentTurn(Running& running, bool is_document)
+        : running_(is_document && running.enter_document() ? &running : nullptr),
+          is_refused_(is_document && running_ == nullptr) {}
+    ~DocumentTurn() {
+        if (running_ != nullptr) {
+            running_->leave_document();
+        }
+    }
+    DocumentTurn(const DocumentTurn&) = delete;
+    DocumentTurn& operator=(const DocumentTurn&) = delete;
+    bool is_refused() const noexcept { return is_refused_; }
+
+private:
+    Running* const running_;
+    const bool is_refused_;
+};
+
 class Connection final : public net::TCPServerConnection {
 public:
     Connection(const net::StreamSocket& socket, Api& api, Running& running, Streams& streams,
@@ -166,6 +186,11 @@ Response Connection::respond(Request& request) {
     bool wants_body = false;
     if (auto early = api_.admit(request, wants_body, now_us())) {
         return std::move(*early);
+    }
+    const DocumentTurn turn(running_, wants_body && request.max_body > limits_.max_body_bytes);
+    if (turn.is_refused()) {
+        return bad(503, "restore_running",
+                   "a restore or an import is running; try again when it is done");
     }
     if (wants_body) {
         const std::size_t limit = request.max_body == 0 ? limits_.max_body_bytes : request.max_body;

@@ -10,6 +10,7 @@
 #pragma once
 #include <Poco/Net/TCPServerConnectionFactory.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -31,12 +32,17 @@ class Running {
 public:
     void enter();
     void leave();
+    // A document larger than other bodies takes many times its room while it is read: one at a
+    // time. False: there is one already.
+    bool enter_document() noexcept { return !has_document_.exchange(true); }
+    void leave_document() noexcept { has_document_ = false; }
     void wait_idle(std::chrono::milliseconds at_most);
 
 private:
     std::mutex mu_;
     std::condition_variable idle_;
     int count_ = 0;  // guarded by mu_
+    std::atomic<bool> has_document_{false};
 };
 
 class ConnectionFactory final : public Poco::Net::TCPServerConnectionFactory {

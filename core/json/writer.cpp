@@ -5,9 +5,7 @@
 #include <cstdio>
 
 namespace sluice::json {
-namespace {
 
-// Bytes of the well-formed UTF-8 sequence at the front of `s`, 0 when there is none (RFC 3629).
 std::size_t sequence_bytes(std::string_view s) noexcept {
     const auto at = [&](std::size_t i) {
         return static_cast<unsigned char>(s[i]);
@@ -38,8 +36,6 @@ std::size_t sequence_bytes(std::string_view s) noexcept {
     }
     return 0;
 }
-
-}  // namespace
 
 void append_string(std::string& out, std::string_view text) {
     out += '"';

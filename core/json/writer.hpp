@@ -7,11 +7,16 @@
 //          that what a client sent can never break the document.
 #pragma once
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace sluice::json {
+
+// Bytes of the well-formed UTF-8 sequence at the front of `text`, which is not empty; 0 when there
+// is none (RFC 3629).
+std::size_t sequence_bytes(std::string_view text) noexcept;
 
 // Appends `text` as a JSON string with its quotes.
 void append_string(std::string& out, std::string_view text);

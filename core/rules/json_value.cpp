@@ -5,6 +5,8 @@
 #include <array>
 #include <charconv>
 
+#include "core/json/writer.hpp"
+
 namespace sluice::rules {
 namespace {
 
@@ -17,8 +19,13 @@ Result<std::string> text_of(std::string_view text) {
     return std::string(text);
 }
 
-// Depth is bounded by the parser, so recursion is.
-Result<Json> convert(const dom::element& in) {
+// Depth is bounded by the parser, so recursion is; `left` bounds the tree, which takes many times
+// the room of a text of short values.
+Result<Json> convert(const dom::element& in, std::size_t& left) {
+    if (left-- == 0) {
+        left = 0;
+        return Error{Code::Limit, "more than " + std::to_string(Json::kMaxValues) + " values"};
+    }
     switch (in.type()) {
         case dom::element_type::OBJECT: {
             Json::Object out;
@@ -27,7 +34,7 @@ Result<Json> convert(const dom::element& in) {
                 if (!key) {
                     return key.error();
                 }
-                auto value = convert(member.value);
+                auto value = convert(member.value, left);
                 if (!value) {
                     return value;
                 }
@@ -40,7 +47,7 @@ Result<Json> convert(const dom::element& in) {
         case dom::element_type::ARRAY: {
             Json::Array out;
             for (const dom::element item : dom::array(in.get_array().value_unsafe())) {
-                auto value = convert(item);
+                auto value = convert(item, left);
                 if (!value) {
                     return value;
                 }
@@ -96,7 +103,8 @@ Result<Json> Json::parse(std::string_view text, std::size_t max_bytes, std::size
                                         ? "nested deeper than " + std::to_string(max_depth)
                                         : std::string(simdjson::error_message(ec))};
     }
-    return convert(root);
+    std::size_t left = kMaxValues;
+    return convert(root, left);
 }
 
 std::string_view Json::kind() const noexcept {
@@ -149,11 +157,17 @@ void Json::dump_to(std::string& out) const {
 void append_quoted(std::string& out, std::string_view text) {
     static constexpr std::string_view kHex = "0123456789abcdef";
     out += '"';
-    for (const char c : text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
         const auto byte = static_cast<unsigned char>(c);
         if (c == '"' || c == '\\') {
             out += '\\';
             out += c;
+        } else if (byte >= 0x80) {
+            // Names in a query and file names need not be text; an answer is.
+            const std::size_t size = json::sequence_bytes(text.substr(i));
+            out += size == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(i, size);
+            i += size == 0 ? 0 : size - 1;
         } else if (byte >= 0x20) {
             out += c;
         } else if (c == '\n') {

@@ -5,7 +5,8 @@
 // Threads: any (values).
 // Errors:  Invalid with the reason. Refused besides bad syntax: a member given twice, NUL in text,
 //          nesting deeper than kMaxDepth.
-// Limits:  parse() takes at most kMaxBytes unless told otherwise.
+// Limits:  parse() takes at most kMaxBytes unless told otherwise, and kMaxValues. Text that is not
+//          UTF-8 is written with U+FFFD in place of the bytes that are none.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,8 @@ class Json {
 public:
     static constexpr std::size_t kMaxBytes = 1U << 20U;
     static constexpr std::size_t kMaxDepth = 16;
+    // More than a document of 2048 rules with a thousand values each; some 300 MB at worst.
+    static constexpr std::size_t kMaxValues = 4'000'000;
 
     using Array = std::vector<Json>;
     using Object = std::map<std::string, Json, std::less<>>;  // sorted, so text is canonical

@@ -7,6 +7,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/rules/key.hpp"
+#include "core/rules/rule_book.hpp"
 #include "core/rules/secrets.hpp"
 
 namespace sluice::rules {
@@ -14,6 +15,8 @@ namespace {
 
 // The document adds these levels to a body's own.
 constexpr std::size_t kMaxDepth = Json::kMaxDepth + 4;
+// Many times what the gateway has; each becomes a row and a line of the audit trail.
+constexpr std::size_t kMaxSettings = 64;
 
 std::string sha256(const std::string& text) {
     std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
@@ -121,6 +124,19 @@ private:
     const std::string place_;
     std::optional<Refusal>& wrong_;
 };
+
+// Before anything is made of them: a refusal tells of every rule.
+std::optional<Refusal> check_count(const Json& document) {
+    const auto at = document.object()->find("rules");
+    const bool is_list = at != document.object()->end() && at->second.array() != nullptr;
+    const std::size_t count = is_list ? at->second.array()->size() : 0;
+    if (count > RuleBook::kMaxRules) {
+        return Refusal{403, "rule_hwm", "rules",
+                       "rule-hwm error: the document holds " + std::to_string(count) + " rules",
+                       "at most " + std::to_string(RuleBook::kMaxRules) + " rules"};
+    }
+    return std::nullopt;
+}
 
 // What a store could not hold, or what would be given twice.
 struct Seen {
@@ -232,6 +248,9 @@ std::optional<Refusal> read_snapshot(const Json& document, state::Contents& out)
     }
     if (const Json* settings = in.object("settings")) {
         Reader at(*settings, "settings", wrong);
+        if (settings->object()->size() > kMaxSettings) {
+            in.complain("settings", "at most " + std::to_string(kMaxSettings) + " settings");
+        }
         for (const auto& [name, value] : *settings->object()) {
             if (value.text() == nullptr || *value.text() == kHidden) {
                 at.complain(name, "text");
@@ -295,6 +314,9 @@ std::optional<Refusal> read_document(std::string_view text, Json& out) {
         return Refusal{400, "malformed_json", "",
                        "request body must be an object, not " + std::string(parsed->kind()),
                        "an object"};
+    }
+    if (auto refusal = check_count(*parsed)) {
+        return refusal;
     }
     out = std::move(*parsed);
     return std::nullopt;

@@ -147,6 +147,34 @@ TEST_CASE_FIXTURE(Fixture, "a chunked body is taken at any split") {
     CHECK(book.table()->rules().size() == 1);
 }
 
+TEST_CASE_FIXTURE(Fixture, "one large document is read at a time, the second is told so") {
+    start();
+    const std::string body = R"({"rules":[]})";
+    const auto import = [&body](const std::string& extra) {
+        return "POST /netlox/v1/config/import HTTP/1.1\r\nHost: 127.0.0.1\r\n" + extra +
+               "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n";
+    };
+    net::StreamSocket first = connect();
+    send_all(first, import("Expect: 100-continue\r\n"));
+    char buffer[64];
+    REQUIRE(first.receiveBytes(buffer, sizeof buffer) > 0);  // it is waited for
+    const std::string second = exchange(import("") + body);
+    CHECK(error_status(second) == 503);
+    CHECK(second.find("restore_running") != std::string::npos);
+    CHECK(error_status(exchange(post("{}"))) == 400);  // other bodies do not wait
+    send_all(first, body);
+    CHECK(starts(read_all(first), "HTTP/1.1 200"));
+    CHECK(starts(exchange(import("") + body), "HTTP/1.1 200"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "an answer is UTF-8 whatever was asked") {
+    start();
+    const std::string answer =
+        exchange("GET /netlox/v1/version?a%ff%F0%9Fb=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    CHECK(error_status(answer) == 400);
+    CHECK(answer.find("a\xEF\xBF\xBD") != std::string::npos);
+}
+
 TEST_CASE_FIXTURE(Fixture, "one address cannot take every place") {
     config.io_timeout_ms = 60'000;
     config.request_timeout_ms = 60'000;

@@ -58,4 +58,31 @@ TEST_CASE("the longest document is taken and one byte more is not") {
     CHECK(value.error().code == Code::Limit);
 }
 
+TEST_CASE("a text that is not UTF-8 is written as one that is") {
+    struct Row {
+        std::string in, out;
+    };
+    const std::string mark = "\xEF\xBF\xBD";
+    for (const Row& row :
+         {Row{"a\xFF", "a" + mark}, Row{"\xE2\x82\xAC", "\xE2\x82\xAC"},
+          Row{"\xE2\x82", mark + mark}, Row{"\xED\xA0\x80", mark + mark + mark},
+          Row{"\xC0\xAF", mark + mark}, Row{"\xF0\x9F\x98\x80!", "\xF0\x9F\x98\x80!"}}) {
+        CAPTURE(row.in);
+        CHECK(Json(row.in).dump() == "\"" + row.out + "\"");
+        CHECK(Json::parse(Json(row.in).dump()).ok());
+        CHECK(Json::parse(Json(Json::Object{{row.in, 1}}).dump()).ok());
+    }
+}
+
+TEST_CASE("a tree of more values than a configuration has is refused") {
+    std::string text = "[0";
+    for (std::size_t i = 2; i < Json::kMaxValues; ++i) {
+        text += ",0";
+    }
+    CHECK(Json::parse(text + "]", 2 * text.size()).ok());
+    auto value = Json::parse(text + ",0]", 2 * text.size());
+    REQUIRE_FALSE(value.ok());
+    CHECK(value.error().code == Code::Limit);
+}
+
 TEST_SUITE_END();

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "core/rules/rule_book.hpp"
 #include "core/rules/secrets.hpp"
 
 TEST_SUITE_BEGIN("rules/snapshot");
@@ -155,6 +156,20 @@ TEST_CASE("an export holds the bodies alone, and an import takes nothing else") 
     CHECK(read_export(*Json::parse(R"({})"), bodies)->field == "rules");
     CHECK(read_export(*Json::parse(R"({"format":9,"rules":[]})"), bodies)->code ==
           "format_not_supported");
+}
+
+TEST_CASE("a document of more rules than there may be is refused before they are looked at") {
+    std::string rules = "{}";
+    for (std::size_t i = 1; i < RuleBook::kMaxRules; ++i) {
+        rules += ",{}";
+    }
+    Json document;
+    CHECK_FALSE(read_document("{\"rules\":[" + rules + "]}", document).has_value());
+    const auto refusal = read_document("{\"rules\":[{}," + rules + "]}", document);
+    REQUIRE(refusal.has_value());
+    CHECK(refusal->status == 403);
+    CHECK(refusal->code == "rule_hwm");
+    CHECK(refusal->field == "rules");
 }
 
 TEST_CASE("a secret is shown nowhere and comes back from the rule in force") {
