@@ -223,7 +223,8 @@ std::optional<Response> Auth::admit(Request& request, bool is_reading, std::uint
     request.is_identified = true;
     if (match->role != Role::Admin && !is_reading) {
         count_failure("role");
-        return refusal_response({403, "forbidden", "", "a viewer may only read", "GET"});
+        return refusal_response(
+            {403, "forbidden", "", "a viewer may not do this, or read this", "the role admin"});
     }
     return std::nullopt;
 }

@@ -15,8 +15,8 @@ constexpr Param kKeyParams[] = {
     {"bgp", "Taken for compatibility; has no effect.", Kind::Flag},
 };
 
-rules::Refusal malformed(const char* what) {
-    return {400, "malformed_key", what, std::string("malformed ") + what, ""};
+rules::Refusal malformed(const char* what, const char* allowed) {
+    return {400, "malformed_key", what, std::string("malformed ") + what, allowed};
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ std::optional<rules::Refusal> key_of(const Request& request, rules::RuleKey& key
     }
     const auto port = number_of<std::uint16_t>(request.param("port"));
     if (!port) {
-        return malformed("port");
+        return malformed("port", "1..65535");
     }
     key.port = *port;
     key.block = static_cast<std::uint32_t>(number_param(request, "block", 0));

@@ -138,6 +138,10 @@ Json rule_entry(const rules::RulePtr& rule, const RuleLive& live,
     rules::hide_secrets(in_force);
     out.emplace("effective", std::move(in_force));
     std::vector<rules::Warning> all = warnings;
+    if (live.is_listening) {  // what the start found is over
+        std::erase_if(all,
+                      [](const rules::Warning& w) { return w.code == "listener_unavailable"; });
+    }
     for (const auto& [code, message] : live.warnings) {
         all.push_back({code, "", message});
     }

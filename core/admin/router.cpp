@@ -49,7 +49,7 @@ std::string allowed_of(const Param& param) {
             break;
     }
     return param.one_of.empty() ? "at most " + std::to_string(Router::kMaxText) + " bytes"
-                                : std::string(param.one_of);
+                                : rules::spoken(param.one_of);
 }
 
 bool is_allowed(const Param& param, const std::string& value) {
@@ -96,7 +96,7 @@ std::optional<rules::Refusal> check_query(const Route& route, const Query& query
         }
         if (!is_allowed(*param, value)) {
             return rules::Refusal{400, "bad_parameter", name,
-                                  "the parameter " + name + " has a value that is not allowed",
+                                  "the parameter " + name + " is " + rules::shown({}, value),
                                   allowed_of(*param)};
         }
     }

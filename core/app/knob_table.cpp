@@ -155,8 +155,7 @@ constexpr Knob kKnobs[] = {
      [](const Settings& s) {
          return std::to_string(s.workers);
      }},
-    {"io", "data", "io", "HOW", "auto, epoll or uring", "auto, epoll (uring is not in this build)",
-     true,
+    {"io", "data", "io", "HOW", "auto or epoll", "auto, epoll (uring is not in this build)", true,
      [](Settings& s, const std::string& v) {
          s.io = v;
          return v == "auto" || v == "epoll";

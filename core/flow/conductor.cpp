@@ -70,14 +70,19 @@ std::optional<rules::Refusal> Conductor::prepare(const rules::RulePtr& next,
         return refusal;
     }
     const rules::ListenAddress at{next->key.ip, next->key.port};
-    if (const Status status = listeners_.prepare(at); !status) {
-        return rules::Refusal{409,
-                              "listener_unavailable",
-                              "externalIP",
-                              vip_text(at) + " cannot be bound: " + status.error().what,
-                              {}};
+    const Status status = listeners_.prepare(at);
+    if (status) {
+        return std::nullopt;
     }
-    return std::nullopt;
+    const std::string why = vip_text(at) + " cannot be bound: " + status.error().what;
+    const bool was_there = previous && previous->key.ip == at.ip && previous->key.port == at.port;
+    if (was_there) {
+        // A rule of a standby's address is edited there too; its listener is tried again anyway.
+        warnings.push_back({"listener_unavailable", "externalIP", why});
+        return std::nullopt;
+    }
+    return rules::Refusal{409, "listener_unavailable", "externalIP", why,
+                          "an address of this machine and a free port"};
 }
 
 void Conductor::abandoned(const rules::RulePtr& next) {

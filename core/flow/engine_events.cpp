@@ -1,6 +1,8 @@
 #include "core/flow/engine_events.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
@@ -11,6 +13,12 @@ namespace {
 
 std::string text(sluice_str s) {
     return s.len == 0 ? std::string() : std::string(s.ptr, s.len);
+}
+
+std::string_view state_name(std::uint32_t state) {
+    constexpr std::string_view kNames[] = {"waiting", "live", "unproven", "refused", "dead"};
+    const std::size_t at = state - SLUICE_KV_WAITING;
+    return at < std::size(kNames) ? kNames[at] : "?";
 }
 
 bool holds(const EngineRoute& route, const std::shared_ptr<route::KvPlane>& plane) {
@@ -148,7 +156,7 @@ void EngineEvents::report(const sluice_kv_report& report) {
     }
     if (report.state != SLUICE_KV_SAME) {
         log::info("kv signal changed", {{"endpoint", route->endpoint->name()},
-                                        {"state", report.state},
+                                        {"state", state_name(report.state)},
                                         {"reason", text(report.reason)},
                                         {"detail", text(report.detail)},
                                         {"advice", text(report.advice)}});

@@ -76,7 +76,9 @@ void Listeners::reconcile(const Directory& directory) {
         const auto known = bound_.find(at);
         if (known == bound_.end()) {
             if (const Status status = bind(at, limits.server); status) {
-                unbound_.erase(at);
+                if (unbound_.erase(at) > 0) {
+                    log::info("listener bound at last", {{"vip", vip_text(at)}});
+                }
             } else {
                 if (!unbound_.contains(at)) {
                     log::error("listener cannot be bound",

@@ -127,9 +127,15 @@ void KvPlane::report(const sluice_kv_report& report) {
     const std::string_view mismatch = mismatch_of(report.why);
     const std::string reason = text(report.reason);
     auto words = std::make_shared<KvWords>(*member->words_.get());
+    const std::string_view wrong_size = mismatch_of(SLUICE_WHY_BLOCK_SIZE);
+    if (words->attestation == wrong_size &&
+        (report.state == SLUICE_KV_WAITING || report.state == SLUICE_KV_LIVE)) {
+        words->attestation.clear();  // it begins anew
+    }
     if (!mismatch.empty()) {
         words->attestation = mismatch;
-    } else if (reason == "attested" || reason == "unproven") {
+    } else if (words->attestation != wrong_size && (reason == "attested" || reason == "unproven")) {
+        // Blocks of another size are not attested by a hash that fits them.
         words->attestation = reason;
     }
     if (report.state == SLUICE_KV_SAME) {

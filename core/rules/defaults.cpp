@@ -62,7 +62,10 @@ Result<Defaults> Defaults::from(const Lookup& environment,
             refusal = check_supported(*named.field, value, source);
         }
         if (refusal) {
-            return Error{Code::Invalid, refusal->message + "; allowed: " + refusal->allowed};
+            const bool is_said = refusal->message.ends_with("allowed is " + refusal->allowed);
+            return Error{Code::Invalid, is_said
+                                            ? refusal->message
+                                            : refusal->message + "; allowed: " + refusal->allowed};
         }
         out.values_[named.path] = value.dump();
         return {};
@@ -71,7 +74,9 @@ Result<Defaults> Defaults::from(const Lookup& environment,
         const auto it = std::find_if(known.begin(), known.end(),
                                      [&name = name](const Named& n) { return n.path == name; });
         if (it == known.end()) {
-            return Error{Code::Invalid, "[rules] " + name + ": no such default"};
+            return Error{Code::Invalid, "[rules] " + name +
+                                            ": no such default; GET /netlox/v1/meta has the "
+                                            "fields of a rule"};
         }
         if (auto taken = take(*it, text, "[rules] " + name); !taken) {
             return taken.error();

@@ -163,7 +163,7 @@ std::optional<Refusal> check_range(const Field& field, const Json& value,
             if (!field.one_of.empty() && !is_among(field.one_of, text)) {
                 return outside(field, where, "unknown_value",
                                where + " is " + shown(field, value) +
-                                   ", which is unknown; allowed is " + spoken(field.one_of));
+                                   ", which is unknown; there are " + spoken(field.one_of));
             }
             if (text.size() > field.max) {
                 return outside(field, where, "out_of_range",
@@ -266,9 +266,12 @@ std::optional<Refusal> check_type(const Field& field, const Json& value, const s
     if (is_of_type(field.type, value)) {
         return std::nullopt;
     }
+    std::string have = "not " + std::string(value.kind());
+    if (field.type == Type::TextMap && value.object() != nullptr) {
+        have = "and one of its members is no text";
+    }
     return Refusal{422, "wrong_type", where,
-                   where + " must be " + std::string(type_name(field.type)) + ", not " +
-                       std::string(value.kind()),
+                   where + " must be " + std::string(type_name(field.type)) + ", " + have,
                    std::string(type_name(field.type))};
 }
 

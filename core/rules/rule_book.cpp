@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/clock.hpp"
+#include "core/base/log.hpp"
 #include "core/base/random.hpp"
 #include "core/rules/auth_file.hpp"
 #include "core/rules/edit.hpp"
@@ -22,6 +23,30 @@ Outcome refused(Refusal refusal) {
 bool is_same_endpoint(const EndpointSpec& spec, const std::string& ip, std::uint16_t port,
                       std::uint32_t role) {
     return spec.ip == ip && spec.port == port && spec.role == role;
+}
+
+// One line a change, with what an operator looks for. The audit has the bodies.
+void log_change(const Rule* changed, const state::Change& change, const Actor& actor) {
+    if (changed != nullptr) {
+        log::info("rule stored", {{"id", changed->id},
+                                  {"number", changed->number},
+                                  {"generation", changed->generation},
+                                  {"ip", changed->key.ip},
+                                  {"port", changed->key.port},
+                                  {"model", changed->key.model},
+                                  {"endpoints", changed->endpoints.size()},
+                                  {"by", actor.name},
+                                  {"from", actor.from}});
+        return;
+    }
+    constexpr std::size_t kMostNamed = 16;
+    std::string ids;
+    for (std::size_t i = 0; i < std::min(change.audit.size(), kMostNamed); ++i) {
+        ids += (i == 0 ? "" : ",") + change.audit[i].subject;
+    }
+    log::info(
+        "rules deleted",
+        {{"count", change.deletes.size()}, {"ids", ids}, {"by", actor.name}, {"from", actor.from}});
 }
 
 }  // namespace
@@ -220,6 +245,7 @@ Outcome RuleBook::commit(Plan plan, const Actor& actor) {
         }
     }
     publish(std::move(plan.rules));
+    log_change(plan.changed.get(), change, actor);
     return {std::nullopt, std::move(plan.warnings), std::move(plan.changed)};
 }
 

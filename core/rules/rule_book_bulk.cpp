@@ -13,8 +13,9 @@ namespace {
 
 Refusal refused_as_a_whole(const Bulk& report) {
     Refusal out = report.refused.front().why;
-    out.message = std::to_string(report.refused.size()) +
-                  " rules were refused and nothing was changed; the first: " + out.message;
+    const std::size_t n = report.refused.size();
+    out.message = std::to_string(n) + (n == 1 ? " rule was" : " rules were") +
+                  " refused and nothing was changed; the first: " + out.message;
     return out;
 }
 

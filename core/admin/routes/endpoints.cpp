@@ -147,7 +147,7 @@ Refusal nothing_deleted(Context& context, const Wanted& wanted) {
 Response delete_objects(Context& context, Request& request) {
     const auto address = rules::canonical_ip(request.param("ip"));
     if (!address) {
-        return refusal_response({400, "malformed_key", "ip", "malformed ip", ""});
+        return refusal_response({400, "malformed_key", "ip", "malformed ip", "a numeric address"});
     }
     Wanted wanted{*address, request.param("name"), request.param("probe_type"), std::nullopt};
     if (request.has("probe_port")) {

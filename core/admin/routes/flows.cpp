@@ -26,6 +26,9 @@ Response get_stream(Context& context, Request& request) {
 
 Response post_explain(Context& context, Request& request) {
     auto receipt = context.providers.explain(request.body);
+    if (!receipt && receipt.error().code == Code::NotFound) {
+        return refusal_response({404, "no_rule", "", "no-rule error: " + receipt.error().what, ""});
+    }
     return receipt ? json_text(std::move(*receipt)) : error_response(receipt.error());
 }
 

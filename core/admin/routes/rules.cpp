@@ -4,7 +4,6 @@
 
 #include "core/admin/lookup.hpp"
 #include "core/admin/read_back.hpp"
-#include "core/base/log.hpp"
 
 namespace sluice::admin {
 namespace {
@@ -49,17 +48,11 @@ std::string project_of(const std::string& body) {
     return has_one ? *project->second.text() : std::string();
 }
 
-Response stored(const rules::Outcome& outcome, const Request& request) {
+Response stored(const rules::Outcome& outcome) {
     if (outcome.refusal) {
         return refusal_response(*outcome.refusal);
     }
     const rules::Rule& rule = *outcome.rule;
-    log::info("rule stored", {{"id", rule.id},
-                              {"number", rule.number},
-                              {"generation", rule.generation},
-                              {"endpoints", rule.endpoints.size()},
-                              {"by", request.actor},
-                              {"from", request.address}});
     return json_response(Json::Object{{"result", "Success"},
                                       {"id", rule.id},
                                       {"number", rule.number},
@@ -68,7 +61,7 @@ Response stored(const rules::Outcome& outcome, const Request& request) {
 }
 
 Response post_rule(Context& context, Request& request) {
-    return stored(context.book.put(request.body, actor_of(request)), request);
+    return stored(context.book.put(request.body, actor_of(request)));
 }
 
 Response get_all(Context& context, Request& request) {
@@ -131,15 +124,13 @@ Response patch_by_key(Context& context, Request& request) {
     if (auto refusal = key_of(request, key)) {
         return refusal_response(*refusal);
     }
-    return stored(context.book.patch(key, request.body, actor_of(request)), request);
+    return stored(context.book.patch(key, request.body, actor_of(request)));
 }
 
-Response deleted(const rules::Outcome& outcome, const Request& request) {
+Response deleted(const rules::Outcome& outcome) {
     if (outcome.refusal) {
         return refusal_response(*outcome.refusal);
     }
-    log::info("rules deleted",
-              {{"path", request.path}, {"by", request.actor}, {"from", request.address}});
     return success();
 }
 
@@ -148,7 +139,7 @@ Response delete_by_key(Context& context, Request& request) {
     if (auto refusal = key_of(request, key)) {
         return refusal_response(*refusal);
     }
-    return deleted(context.book.remove(key, actor_of(request)), request);
+    return deleted(context.book.remove(key, actor_of(request)));
 }
 
 // There are ranges of one port only: any other end is no rule's.
@@ -164,15 +155,15 @@ Response delete_by_range(Context& context, Request& request) {
     if (*last != 0 && *last != key.port) {
         return no_rule();
     }
-    return deleted(context.book.remove(key, actor_of(request)), request);
+    return deleted(context.book.remove(key, actor_of(request)));
 }
 
 Response delete_by_name(Context& context, Request& request) {
-    return deleted(context.book.remove_named(request.param("name"), actor_of(request)), request);
+    return deleted(context.book.remove_named(request.param("name"), actor_of(request)));
 }
 
 Response delete_all(Context& context, Request& request) {
-    return deleted(context.book.remove_all(actor_of(request)), request);
+    return deleted(context.book.remove_all(actor_of(request)));
 }
 
 constexpr Param kProject[] = {

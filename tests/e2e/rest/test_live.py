@@ -277,3 +277,25 @@ def test_a_reader_that_does_not_read_is_dropped_and_counted(tmp_path):
                         sent += 1
             assert gw.metric("sluice_api_streams") == 1
             assert gw.metric("sluice_api_streams_dropped_total") == 1
+
+
+def test_blocks_of_another_size_are_no_attestation(tmp_path):
+    events = json.dumps({"enable_kv_cache_events": True, "endpoint": "tcp://*:0",
+                         "replay_endpoint": "tcp://127.0.0.1:0"})
+    with start_engine("--kv-events-config", events, "--block-size", "32") as engine, \
+            Gateway(tmp_path) as gw:
+        vip = gw.vip()
+        body = rule(vip, [engine.address], kvExactMode=3, kvBlockSize=16, kvHashAlgo="sha256")
+        gw.create(body)
+
+        def kv():
+            assert complete(vip, list(range(100, 200))).status == 200
+            return row_of(gw, body, engine.address)["kv"]
+        wait_until(lambda: kv()["signal"] == "refused", 20, "blocks of another size are refused")
+        wait_until(lambda: kv()["attestation"] == "mismatch:block_size", 20, "no attestation")
+        assert kv()["reason"] == "block_size"
+        repaired = exchange(gw.api, "PATCH", API + key_path(body, "").rstrip("/"),
+                            {"serviceArguments": {"kvBlockSize": 32}})
+        assert repaired.status == 200
+        wait_until(lambda: kv()["signal"] == "ok", 20, "the right size is taken")
+        assert not kv()["attestation"].startswith("mismatch")

@@ -221,6 +221,31 @@ def test_at_a_start_an_address_in_use_keeps_the_rule_and_readiness_names_it(tmp_
             assert any(vip in reason for reason in reply.json()["reasons"])
             assert stable(gw.rules()[0]) == stable(entry)
         wait_until(lambda: gw.get("/status/ready").status == 200, 15, "listener retried")
+        assert "listener bound at last" in gw.log()
+
+
+def test_a_rule_whose_address_is_missing_can_be_edited_and_its_warning_ends(tmp_path):
+    with Gateway(tmp_path) as gw:
+        vip = gw.vip()
+        body = rule(vip, ["127.0.7.1:1"])
+        gw.create(body)
+        gw.stop()
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(("127.0.0.1", int(vip.rsplit(":", 1)[1])))
+            taken.listen()
+            gw.start()
+            reply = exchange(gw.api, "PATCH", key_path(body), {"serviceArguments": {"name": "n"}})
+            assert reply.status == 200
+            assert [w["code"] for w in reply.json()["warnings"]] == ["listener_unavailable"]
+            assert post(gw, rule(vip, ["127.0.7.1:1"], probeRetries=9)).status == 200
+            assert [w["code"] for w in gw.rules()[0]["warnings"]] == ["listener_unavailable"]
+            # A rule that is not there yet is another matter.
+            other = post(gw, rule(vip, ["127.0.7.1:1"], model_name="m"))
+            assert (other.status, other.json()["code"]) == (409, "listener_unavailable")
+            assert len(gw.rules()) == 1
+        wait_until(lambda: gw.get("/status/ready").status == 200, 15, "listener retried")
+        assert gw.rules()[0]["warnings"] == []
 
 
 def test_a_damaged_database_is_set_aside_and_said(tmp_path):

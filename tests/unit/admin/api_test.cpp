@@ -271,20 +271,26 @@ TEST_CASE_FIXTURE(Fixture, "unknown paths, wrong methods and absent routes are t
         int status;
         std::string allow;
     };
-    for (const Row& row :
-         {Row{"GET", "/", 404, ""}, Row{"GET", "/netlox/v1", 404, ""},
-          Row{"GET", "/netlox/v1/config/loadbalancer/all/", 404, ""},
-          Row{"GET", "/netlox/v1//version", 404, ""}, Row{"GET", "/netlox/v2/version", 404, ""},
-          Row{"GET", "/netlox/v1/config/loadbalancer/id/", 404, ""},
-          Row{"POST", "/netlox/v1/version", 405, "GET, HEAD"}, Row{"PUT", kLb, 405, "POST"},
-          Row{"POST", kLb + "/all", 405, "GET, HEAD, DELETE"}, Row{"OPTIONS", kLb, 405, "POST"},
-          Row{"BREW", "/metrics", 405, "GET, HEAD"},
-          Row{"POST", kLb + kKey + "/sockmapreset", 501, ""},
-          Row{"POST", "/netlox/v1/config/ai/apikey", 501, ""},
-          Row{"GET", "/netlox/v1/metrics/flowcount", 501, ""},
-          Row{"GET", "/netlox/v1/logs", 501, ""},
-          Row{"TRACE", "/netlox/v1/version", 405, "GET, HEAD"},
-          Row{"POST", "/netlox/v1/maintenance", 405, "GET, HEAD, PUT"}}) {
+    for (const Row& row : {Row{"GET", "/", 404, ""},
+                           Row{"GET", "/netlox/v1", 404, ""},
+                           Row{"GET", "/netlox/v1/config/loadbalancer/all/", 404, ""},
+                           Row{"GET", "/netlox/v1//version", 404, ""},
+                           Row{"GET", "/netlox/v2/version", 404, ""},
+                           Row{"GET", "/netlox/v1/config/loadbalancer/id/", 404, ""},
+                           Row{"POST", "/netlox/v1/version", 405, "GET, HEAD"},
+                           Row{"PUT", kLb, 405, "POST"},
+                           Row{"POST", kLb + "/all", 405, "GET, HEAD, DELETE"},
+                           Row{"OPTIONS", kLb, 405, "POST"},
+                           Row{"BREW", "/metrics", 405, "GET, HEAD"},
+                           Row{"POST", kLb + kKey + "/sockmapreset", 501, ""},
+                           Row{"POST", "/netlox/v1/config/ai/apikey", 501, ""},
+                           Row{"GET", "/netlox/v1/metrics/flowcount", 501, ""},
+                           Row{"GET", "/netlox/v1/logs", 501, ""},
+                           Row{"GET", "/netlox/v1/config/trace/catalogs", 501, ""},
+                           Row{"GET", "/netlox/v1/config/trace/parsers", 501, ""},
+                           Row{"GET", "/netlox/v1/config/ai/user/ratelimit/u", 501, ""},
+                           Row{"TRACE", "/netlox/v1/version", 405, "GET, HEAD"},
+                           Row{"POST", "/netlox/v1/maintenance", 405, "GET, HEAD, PUT"}}) {
         CAPTURE(row.method);
         CAPTURE(row.path);
         const Response response = ask(row.method, row.path);

@@ -86,6 +86,23 @@ TEST_CASE("a patch changes the rule of its key and answers as a POST does") {
                          R"({"serviceArguments":{"port":1}})")) == "\"immutable\"");
 }
 
+TEST_CASE("the log tells what changed, and nothing of what did not") {
+    std::vector<std::string> lines;
+    log::set_sink([&lines](log::Level, const std::string& line) { lines.push_back(line); });
+    {
+        Gateway gw;
+        REQUIRE(gw.ask("POST", kLb, body({{"id", R"("one")"}})).status == 200);
+        REQUIRE(lines.size() == 1);
+        CHECK(lines[0].find("ip=127.0.0.1 port=8080") != std::string::npos);
+        REQUIRE(gw.ask("PATCH", kKey, "{}").status == 200);
+        CHECK(lines.size() == 1);
+        REQUIRE(gw.ask("DELETE", kLb + "/all").status == 200);
+        REQUIRE(lines.size() == 2);
+        CHECK(lines[1].find("count=1 ids=one") != std::string::npos);
+    }
+    log::set_sink({});
+}
+
 TEST_CASE("a rule with a host is patched by its host") {
     const Quiet quiet;
     Gateway gw;

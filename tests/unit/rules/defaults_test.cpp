@@ -87,6 +87,17 @@ TEST_CASE("a value the field would refuse stops the start and names its source")
     }
 }
 
+TEST_CASE("what is allowed is said once") {
+    const auto range = from({}, {{"kvMaxBlocks", "1"}});
+    REQUIRE_FALSE(range.ok());
+    CHECK(range.error().what == "[rules] kvMaxBlocks is 1, allowed is 1000..100000000");
+    const auto word = from({}, {{"kvLbMode", "best"}});
+    REQUIRE_FALSE(word.ok());
+    CHECK(word.error().what ==
+          "[rules] kvLbMode is \"best\", which is unknown; there are off, hard, soft, adaptive or "
+          "adaptive-soft; allowed: off or hard");
+}
+
 TEST_CASE("an empty variable says nothing") {
     auto defaults = from({{"LLB_KV_MIN_MATCH_TOKENS", ""}});
     REQUIRE(defaults.ok());
