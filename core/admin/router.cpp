@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/rules/field.hpp"
+
 namespace sluice::admin {
 namespace {
 

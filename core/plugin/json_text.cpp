@@ -6,13 +6,20 @@
 
 namespace sluice::plugin {
 
+// simdjson copies even from an empty text that lies nowhere, so that is never asked.
 bool is_json_value(std::string_view json) {
+    if (json.empty()) {
+        return false;
+    }
     simdjson::dom::parser parser;
     simdjson::dom::element value;
     return parser.parse(json.data(), json.size()).get(value) == simdjson::SUCCESS;
 }
 
 bool has_member(std::string_view object, std::string_view name) {
+    if (object.empty()) {
+        return false;
+    }
     simdjson::dom::parser parser;
     simdjson::dom::object members;
     simdjson::dom::element value;

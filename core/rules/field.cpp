@@ -19,23 +19,6 @@ bool is_among(std::string_view list, std::string_view word) {
     }
 }
 
-// "a|b|c" -> "a, b or c"; an empty word is not shown.
-std::string spoken(std::string_view list) {
-    std::string out;
-    while (!list.empty() && list.back() == '|') {
-        list.remove_suffix(1);
-    }
-    while (!list.empty()) {
-        const std::size_t bar = list.find('|');
-        if (!out.empty()) {
-            out += bar == std::string_view::npos ? " or " : ", ";
-        }
-        out += list.substr(0, bar);
-        list.remove_prefix(bar == std::string_view::npos ? list.size() : bar + 1);
-    }
-    return out;
-}
-
 std::string_view type_name(Type type) {
     switch (type) {
         case Type::Bool:
@@ -224,6 +207,25 @@ const Field* find_field(std::span<const Field> table, std::string_view name) {
     const auto it =
         std::find_if(table.begin(), table.end(), [&](const Field& f) { return f.name == name; });
     return it == table.end() ? nullptr : &*it;
+}
+
+std::string spoken(std::string_view list) {
+    std::string out;
+    while (!list.empty() && list.back() == '|') {
+        list.remove_suffix(1);
+    }
+    while (!list.empty() && list.front() == '|') {
+        list.remove_prefix(1);
+    }
+    while (!list.empty()) {
+        const std::size_t bar = list.find('|');
+        if (!out.empty()) {
+            out += bar == std::string_view::npos ? " or " : ", ";
+        }
+        out += list.substr(0, bar);
+        list.remove_prefix(bar == std::string_view::npos ? list.size() : bar + 1);
+    }
+    return out;
 }
 
 std::string allowed_text(const Field& field) {

@@ -155,6 +155,9 @@ bool is_same_value(const Field& field, const Json* a, const Json* b);
 // The value for people: cut at a whole character, not shown when it is hidden.
 std::string shown(const Field& field, const Json& value);
 
+// "a|b|c" -> "a, b or c"; empty words at the ends are not shown.
+std::string spoken(std::string_view list);
+
 // What may be given, for people: "1..65535", "tcp", "a, b or c".
 std::string allowed_text(const Field& field);
 

@@ -92,6 +92,10 @@ Result<Json> Json::parse(std::string_view text, std::size_t max_bytes, std::size
     if (text.size() > max_bytes) {
         return Error{Code::Limit, "more than " + std::to_string(max_bytes) + " bytes of JSON"};
     }
+    if (text.empty()) {
+        // Before simdjson copies from where there may be nothing.
+        return Error{Code::Invalid, simdjson::error_message(simdjson::EMPTY)};
+    }
     dom::parser parser(max_bytes);
     if (const auto ec = parser.allocate(std::max<std::size_t>(text.size(), 64), max_depth);
         ec != simdjson::SUCCESS) {

@@ -88,6 +88,7 @@ TEST_CASE("a patch changes the rule of its key and answers as a POST does") {
 
 TEST_CASE("the log tells what changed, and nothing of what did not") {
     std::vector<std::string> lines;
+    log::set_level(log::Level::Info);
     log::set_sink([&lines](log::Level, const std::string& line) { lines.push_back(line); });
     {
         Gateway gw;

@@ -40,6 +40,7 @@ TEST_CASE("what is not strict JSON is refused") {
         CHECK(value.error().code == Code::Invalid);
         CHECK_FALSE(value.error().what.empty());
     }
+    CHECK_FALSE(Json::parse(std::string_view()).ok());
 }
 
 TEST_CASE("a member given twice is named, also when it is spelled with escapes") {
