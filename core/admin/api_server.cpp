@@ -69,7 +69,11 @@ Result<Tokens> tokens_of(const Config& config) {
 class ApiServer::Impl {
 public:
     Impl(Config config, rules::RuleBook& book, Providers& providers)
-        : config_(std::move(config)), book_(book), providers_(providers) {}
+        : config_(std::move(config)),
+          book_(book),
+          providers_(providers),
+          connections_(
+              std::make_shared<Connections>(static_cast<std::size_t>(config_.max_threads))) {}
     ~Impl() { stop(0); }
     Impl(const Impl&) = delete;
     Impl& operator=(const Impl&) = delete;
@@ -91,7 +95,7 @@ private:
     std::optional<Staged> staged_;
     rules::RuleBook& book_;
     Providers& providers_;
-    std::shared_ptr<Connections> connections_ = std::make_shared<Connections>();
+    const std::shared_ptr<Connections> connections_;
     Running running_;
     std::unique_ptr<Api> api_;
     std::unique_ptr<Streams> streams_;
@@ -121,7 +125,8 @@ void ApiServer::Impl::listen(const net::IPAddress& address) {
     ConnectionLimits limits;
     limits.max_body_bytes = config_.max_body_bytes;
     server_ = std::make_unique<net::TCPServer>(
-        new ConnectionFactory(*api_, running_, *streams_, limits), *pool_, socket, params);
+        new ConnectionFactory(*api_, running_, *streams_, *connections_, limits), *pool_, socket,
+        params);
     server_->setConnectionFilter(new AddressFilter(connections_, config_.max_per_address));
     server_->start();
 }

@@ -4,9 +4,10 @@
 // pool. Errors:  start() refuses a listen address off loopback without a token file, and a token
 // file
 //          that others can read. stage() refuses the same.
-// Limits:  max_threads requests at a time, max_queued connections waiting, max_per_address of one
-//          address; further ones are closed. Heads and bodies: connection.hpp. A client
-//          that is slower than io_timeout between two bytes is dropped.
+// Limits:  max_threads requests at a time; when they are taken, the oldest client that keeps its
+//          thread waiting is ended for each new one. max_queued connections waiting,
+//          max_per_address of one address; further ones are closed. Heads and bodies:
+//          connection.hpp. A client that is slower than io_timeout between two bytes is dropped.
 // Source:  the management contract's routes and envelopes; docs/operations.md lists them.
 #pragma once
 #include <cstddef>

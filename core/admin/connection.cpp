@@ -80,11 +80,12 @@ private:
 class Connection final : public net::TCPServerConnection {
 public:
     Connection(const net::StreamSocket& socket, Api& api, Running& running, Streams& streams,
-               const ConnectionLimits& limits)
+               Connections& connections, const ConnectionLimits& limits)
         : TCPServerConnection(socket),
           api_(api),
           running_(running),
           streams_(streams),
+          connections_(connections),
           limits_(limits),
           parser_({limits.max_head_bytes, limits.max_fields}) {}
 
@@ -113,6 +114,7 @@ private:
     Api& api_;
     Running& running_;
     Streams& streams_;
+    Connections& connections_;
     const ConnectionLimits& limits_;
     http::RequestParser parser_;
     std::string in_;  // the head, and what came with it
@@ -174,9 +176,12 @@ void Connection::serve() {
     is_unread_ = parser_.framing().kind != http::BodyKind::None;
     Response answer = respond(request);
     if (answer.stream && !is_head_only_) {
+        const int fd = socket().impl()->sockfd();
+        connections_.set_apart(fd, true);
         if (streams_.add(socket(), answer)) {
             return;  // it is in their hands
         }
+        connections_.set_apart(fd, false);
         answer = too_many_streams();
     }
     write(answer);
@@ -319,7 +324,8 @@ void Running::wait_idle(std::chrono::milliseconds at_most) {
 }
 
 net::TCPServerConnection* ConnectionFactory::createConnection(const net::StreamSocket& socket) {
-    return new Connection(socket, api_, running_, streams_, limits_);  // Poco deletes it
+    return new Connection(socket, api_, running_, streams_, connections_,
+                          limits_);  // Poco deletes it
 }
 
 }  // namespace sluice::admin

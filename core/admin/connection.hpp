@@ -17,6 +17,7 @@
 #include <mutex>
 
 #include "core/admin/api.hpp"
+#include "core/admin/guarded_socket.hpp"
 #include "core/admin/streams.hpp"
 
 namespace sluice::admin {
@@ -47,9 +48,14 @@ private:
 
 class ConnectionFactory final : public Poco::Net::TCPServerConnectionFactory {
 public:
-    // `api`, `running` and `streams` must outlive the connections.
-    ConnectionFactory(Api& api, Running& running, Streams& streams, ConnectionLimits limits)
-        : api_(api), running_(running), streams_(streams), limits_(limits) {}
+    // All must outlive the connections.
+    ConnectionFactory(Api& api, Running& running, Streams& streams, Connections& connections,
+                      ConnectionLimits limits)
+        : api_(api),
+          running_(running),
+          streams_(streams),
+          connections_(connections),
+          limits_(limits) {}
 
     Poco::Net::TCPServerConnection* createConnection(
         const Poco::Net::StreamSocket& socket) override;
@@ -58,6 +64,7 @@ private:
     Api& api_;
     Running& running_;
     Streams& streams_;
+    Connections& connections_;
     const ConnectionLimits limits_;
 };
 

@@ -72,7 +72,16 @@ private:
     void wait(std::uint64_t by_us, int mode) {
         const std::uint64_t now = now_us();
         const std::uint64_t left = by_us > now ? std::min(by_us - now, limits_.pause_us) : 0;
-        if (left == 0 || !poll(Poco::Timespan(static_cast<Poco::Timespan::TimeDiff>(left)), mode)) {
+        const auto is_ready_in = [&](std::uint64_t us) {
+            return poll(Poco::Timespan(static_cast<Poco::Timespan::TimeDiff>(us)), mode);
+        };
+        if (left != 0 && is_ready_in(0)) {
+            return;
+        }
+        connections_->set_waiting(sockfd(), true);
+        const bool is_ready = left != 0 && is_ready_in(left);
+        connections_->set_waiting(sockfd(), false);
+        if (!is_ready) {
             throw Poco::TimeoutException();
         }
     }
@@ -113,8 +122,48 @@ private:
 void Connections::add(int fd, const std::string& address) {
     const std::string who = party(address);
     const std::lock_guard lock(mu_);
-    peers_[fd] = who;
+    peers_[fd] = {who, next_number_++, false, false};
     ++counts_[who];
+    make_room();
+}
+
+void Connections::set_waiting(int fd, bool is_waiting) {
+    const std::lock_guard lock(mu_);
+    const auto it = peers_.find(fd);
+    if (it == peers_.end()) {
+        return;
+    }
+    it->second.is_waiting = is_waiting;
+    if (is_waiting) {
+        make_room();
+    }
+}
+
+void Connections::set_apart(int fd, bool is_apart) {
+    const std::lock_guard lock(mu_);
+    const auto it = peers_.find(fd);
+    if (it != peers_.end() && it->second.is_apart != is_apart) {
+        it->second.is_apart = is_apart;
+        apart_ = is_apart ? apart_ + 1 : apart_ - 1;
+    }
+}
+
+void Connections::make_room() {
+    if (peers_.size() - apart_ <= places_) {
+        return;
+    }
+    auto slowest = peers_.end();
+    for (auto it = peers_.begin(); it != peers_.end(); ++it) {
+        if (it->second.is_waiting && !it->second.is_apart &&
+            (slowest == peers_.end() || it->second.number < slowest->second.number)) {
+            slowest = it;
+        }
+    }
+    if (slowest != peers_.end()) {
+        slowest->second.is_waiting = false;
+        ::shutdown(slowest->first, SHUT_RDWR);
+        ended_.add();
+    }
 }
 
 void Connections::remove(int fd) {
@@ -123,16 +172,17 @@ void Connections::remove(int fd) {
     if (it == peers_.end()) {
         return;
     }
-    const auto count = counts_.find(it->second);
+    const auto count = counts_.find(it->second.who);
     if (--count->second == 0) {
         counts_.erase(count);
     }
+    apart_ -= it->second.is_apart ? 1 : 0;
     peers_.erase(it);
 }
 
 void Connections::shut_down_all() {
     const std::lock_guard lock(mu_);
-    for (const auto& [fd, who] : peers_) {
+    for (const auto& [fd, peer] : peers_) {
         ::shutdown(fd, SHUT_RDWR);
     }
 }

@@ -166,6 +166,7 @@ void set_sink(Sink sink) {
     State& s = state();
     const std::lock_guard lock(s.mu);
     s.sink.swap(next);  // the old one goes after the lock
+    s.rates.clear();    // nothing was too much for the new one
 }
 
 void write(Level level, std::string_view message, Fields fields) {

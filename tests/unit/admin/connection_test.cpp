@@ -203,8 +203,27 @@ TEST_CASE_FIXTURE(Fixture, "one address cannot take every place") {
     CHECK(starts(answer, "HTTP/1.1 200"));
 }
 
+TEST_CASE_FIXTURE(Fixture, "slow clients of many addresses make room for one that asks") {
+    config.io_timeout_ms = 600'000;  // nobody times out here
+    config.request_timeout_ms = 600'000;
+    config.max_threads = 4;
+    config.max_queued = 64;
+    config.max_per_address = 2;
+    start();
+    std::vector<net::StreamSocket> slow;
+    for (int i = 0; i < 40; ++i) {
+        slow.push_back(connect("127.0.1." + std::to_string(1 + i / 2)));
+        send_all(slow.back(), i % 2 == 0 ? "GET /netlox/v1/version HTTP/1.1\r\nX: "
+                                         : "POST /netlox/v1/config/loadbalancer HTTP/1.1\r\n"
+                                           "Host: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{");
+    }
+    for (int i = 0; i < 8; ++i) {
+        CHECK(starts(exchange(kVersion, "127.0.0.2"), "HTTP/1.1 200"));
+    }
+}
+
 TEST_CASE_FIXTURE(Fixture, "who is slow in the head, in the body or in reading is dropped") {
-    config.max_threads = 3;
+    config.max_threads = 4;
     config.io_timeout_ms = 300;
     config.request_timeout_ms = 1'000;
     start();
@@ -221,7 +240,6 @@ TEST_CASE_FIXTURE(Fixture, "who is slow in the head, in the body or in reading i
     auto reader = connect();
     reader.setReceiveBufferSize(4096);
     send_all(reader, "GET /netlox/v1/config/loadbalancer/all HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
-    // All threads are taken; this one waits for its turn.
     CHECK(starts(exchange(kVersion), "HTTP/1.1 200"));
     CHECK(error_status(read_all(head)) == 408);
     CHECK(error_status(read_all(body)) == 408);
