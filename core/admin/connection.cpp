@@ -98,6 +98,7 @@ public:
         } catch (const std::exception& e) {
             log::warn("management request failed", {{"why", e.what()}});
         }
+        connections_.leave();
     }
 
 private:

@@ -63,9 +63,7 @@ public:
     }
 
 protected:
-    // Also when it is closed already: the lock inside orders what the connection's thread did
-    // before this end in the acceptor's thread. Poco's count does, too, but race detectors do not
-    // see it.
+    // Also when it is closed already: the lock inside comes after the one of leave().
     ~GuardedConnection() override { connections_->remove(sockfd()); }
 
 private:
@@ -178,6 +176,10 @@ void Connections::remove(int fd) {
     }
     apart_ -= it->second.is_apart ? 1 : 0;
     peers_.erase(it);
+}
+
+void Connections::leave() {
+    const std::lock_guard lock(mu_);
 }
 
 void Connections::shut_down_all() {

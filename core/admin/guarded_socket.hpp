@@ -33,6 +33,10 @@ public:
     void set_waiting(int fd, bool is_waiting);
     // Whether it takes no thread of the pool: an event stream.
     void set_apart(int fd, bool is_apart);
+    // The last word of a connection's thread: what it did to its socket comes before the socket's
+    // end in another thread. Poco's reference count orders them, too, but race detectors do not see
+    // it.
+    void leave();
     // Ends them for both directions; their threads notice at once.
     void shut_down_all();
     std::size_t size() const;
