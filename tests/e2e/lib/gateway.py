@@ -11,6 +11,7 @@ Every answer of the management interface is compared with the OpenAPI document t
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -23,10 +24,19 @@ API = "/netlox/v1"
 
 
 def free_port(host="127.0.0.1"):
-    """A port nobody listens on now."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
-        s.bind((host, 0))
-        return s.getsockname()[1]
+    """A port nobody listens on now.
+
+    Below the range of outgoing connections, of which one could take it before its user listens.
+    """
+    for _ in range(1000):
+        port = random.randrange(10_000, 32_000)
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
+            try:
+                s.bind((host, port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no free port")
 
 
 def split_address(address):
