@@ -72,7 +72,7 @@ Result<Defaults> Defaults::from(const Lookup& environment,
     };
     for (const auto& [name, text] : config) {
         const auto it = std::find_if(known.begin(), known.end(),
-                                     [&name = name](const Named& n) { return n.path == name; });
+                                     [&wanted = name](const Named& n) { return n.path == wanted; });
         if (it == known.end()) {
             return Error{Code::Invalid, "[rules] " + name +
                                             ": no such default; GET /netlox/v1/meta has the "
