@@ -92,6 +92,10 @@ const rules::EndpointSpec* find_endpoint(const rules::Rule& rule, const std::str
     return nullptr;
 }
 
+rules::Refusal unreadable_setting(const Error& error) {
+    return {500, "storage_failed", "", "what is stored cannot be read: " + error.what, {}};
+}
+
 Response no_rule() {
     return refusal_response({404, "no_rule", "", "no-rule error: there is no such rule", ""});
 }

@@ -34,6 +34,9 @@ std::optional<rules::Refusal> find_rule(Context& context, const std::string& wan
 // By "ip:port" or by its index in the rule; null when the rule has none such.
 const rules::EndpointSpec* find_endpoint(const rules::Rule& rule, const std::string& wanted);
 
+// A stored setting that is not what was stored.
+rules::Refusal unreadable_setting(const Error& error);
+
 Response no_rule();
 
 }  // namespace sluice::admin

@@ -161,9 +161,9 @@ Router::Router() {
 }
 
 std::vector<Topic> topics() {
-    return {rule_topic(),    rule_live_topic(), endpoint_topic(), node_topic(),
-            metrics_topic(), switch_topic(),    cors_topic(),     worker_topic(),
-            flow_topic(),    kv_topic(),        meta_topic(),     store_topic()};
+    return {rule_topic(),    rule_live_topic(), endpoint_topic(), host_state_topic(), node_topic(),
+            metrics_topic(), switch_topic(),    cors_topic(),     worker_topic(),     flow_topic(),
+            kv_topic(),      meta_topic(),      store_topic()};
 }
 
 Router::Found Router::find(Request& request) const {

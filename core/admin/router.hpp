@@ -107,6 +107,7 @@ Topic cors_topic();
 Topic worker_topic();
 Topic rule_live_topic();
 Topic endpoint_topic();
+Topic host_state_topic();
 Topic flow_topic();
 Topic kv_topic();
 Topic meta_topic();
