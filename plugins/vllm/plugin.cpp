@@ -7,7 +7,7 @@ namespace {
 constexpr const char* kProvides[] = {SLUICE_EXT_ENGINE, nullptr};
 constexpr const char* kNeeds[] = {SLUICE_SVC_EVENT, SLUICE_SVC_HTTP, SLUICE_SVC_ZMQ,
                                   SLUICE_SVC_FLEET, SLUICE_SVC_KV,   nullptr};
-constexpr sluice_plugin_desc kDesc{
+const sluice_plugin_desc kDesc{
     sizeof(sluice_plugin_desc),
     0,
     "org.sluice.engine.vllm",
@@ -22,7 +22,7 @@ constexpr sluice_plugin_desc kDesc{
     nullptr,
     kProvides,
     kNeeds};
-constexpr sluice::PluginSpec kPlugins[] = {
+const sluice::PluginSpec kPlugins[] = {
     {&kDesc, &sluice::vllm::Adapter::make, &sluice::vllm::check_rule}};
 
 }  // namespace
