@@ -186,4 +186,15 @@ Result<std::size_t> EngineInstance::hash_blocks(const sluice_hash_input& in,
     return std::size_t{num};
 }
 
+void EngineInstance::on_served(sluice_attachment* at, const sluice_served& served) const noexcept {
+    if (!SLUICE_HAS(sluice_engine, &engine(), on_served) || engine().on_served == nullptr) {
+        return;
+    }
+    // It has nothing to answer, so nothing can fail.
+    (void)request_call(0, nullptr, [&](sluice_error*) -> sluice_status {
+        engine().on_served(self_, at, &served);
+        return SLUICE_OK;
+    });
+}
+
 }  // namespace sluice::plugin

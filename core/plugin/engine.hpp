@@ -122,6 +122,8 @@ public:
     // Writes at most out.size() keys and says how many.
     Result<std::size_t> hash_blocks(const sluice_hash_input& in,
                                     std::span<std::uint64_t> out) const;
+    // What traffic shows of an endpoint's cache; nothing where the adapter does not ask for it.
+    void on_served(sluice_attachment* at, const sluice_served& served) const noexcept;
 
     // [event] For the attachment book.
     sluice_status attach_now(const AttachmentRecord& record, std::uint32_t watch,

@@ -80,6 +80,15 @@ typedef struct sluice_reply_out {
     /* The engine's ids for this prompt: the host checks its tokenizer by them. */
     void (*prompt_ids)(void *ctx, const uint32_t *ids, size_t num);
 } sluice_reply_out;
+enum { SLUICE_SERVED_REPEAT = 1u << 0    /* its first block had been served here before */ };
+/* A request that this endpoint answered whole. */
+typedef struct sluice_served {
+    uint32_t size, flags;          /* SLUICE_SERVED_*                            */
+    uint32_t dp_rank;              /* SLUICE_ANY = not known                     */
+    uint32_t prompt_blocks;        /* whole blocks of it that could be reused; SLUICE_ANY unknown */
+    uint32_t prompt_tokens;        /* as the engine counted; SLUICE_ANY not told */
+    uint32_t cached_tokens;        /* as the engine counted; SLUICE_ANY not told */
+} sluice_served;
 typedef struct sluice_hash_input {
     uint32_t   size, block_tokens;
     const uint32_t *tokens;
@@ -115,6 +124,9 @@ typedef struct sluice_engine {
      * block_tokens) values, at most cap. May be NULL. Needs no attachment. */
     sluice_status (*hash_blocks)(sluice_instance *self, const sluice_hash_input *in,
                                  uint64_t *out, uint32_t cap, uint32_t *num, sluice_error *err);
+    /* [request] What traffic shows of the endpoint's cache, so that an adapter whose events stay
+     * away can say why. May be NULL. */
+    void (*on_served)(sluice_instance *self, sluice_attachment *at, const sluice_served *served);
 } sluice_engine;
 
 #endif /* SLUICE_SDK_ENGINE_H */

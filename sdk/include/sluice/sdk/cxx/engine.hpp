@@ -9,9 +9,10 @@
 //   };
 //
 // Optional members, each a NULL slot when absent: plan, build_leg, on_reply, hash_blocks,
-// activate, deactivate.
+// on_served, activate, deactivate.
 //
-// Threads: attach, detach: event; plan, build_leg, on_reply, hash_blocks: request; info: any.
+// Threads: attach, detach: event; plan, build_leg, on_reply, hash_blocks, on_served: request;
+//          info: any.
 // Errors:  a Failure thrown inside becomes the call's status and text.
 #pragma once
 #include "sluice/sdk/cxx/selector.hpp"
@@ -75,6 +76,16 @@ private:
                                std::uint32_t cap, std::uint32_t* num, sluice_error* e) noexcept {
                 return guard(e, [&]() -> sluice_status {
                     return Base::of(i).hash_blocks(*in, std::span{out, cap}, *num);
+                });
+            };
+        }
+        if constexpr (requires(Derived& d, typename Derived::Attachment& a,
+                               const sluice_served& s) { d.on_served(a, s); }) {
+            t.on_served = [](sluice_instance* i, sluice_attachment* at,
+                             const sluice_served* s) noexcept {
+                (void)guard(nullptr, [&] {
+                    Base::of(i).on_served(*attached(at), *s);
+                    return SLUICE_OK;
                 });
             };
         }
