@@ -5,17 +5,22 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/sim/support/http_server.hpp"
+#include "tests/sim/trtllm/options.hpp"
+#include "tests/sim/trtllm/service.hpp"
 #include "tests/sim/vllm/options.hpp"
 #include "tests/sim/vllm/service.hpp"
 
 namespace {
 
-using sluice::sim::vllm::Service;
+namespace vllm = sluice::sim::vllm;
+namespace trtllm = sluice::sim::trtllm;
 
 int fail(const sluice::Error& e) {
     std::fprintf(stderr, "sluice-sim: %s\n", e.what.c_str());
@@ -23,7 +28,7 @@ int fail(const sluice::Error& e) {
 }
 
 // Where events and replays of all ranks are to be had; "-" for none.
-std::string addresses(const Service& s, bool replay) {
+std::string addresses(const vllm::Service& s, bool replay) {
     std::string out;
     for (const auto& p : s.publishers()) {
         const std::string& one = replay ? p->replay_reachable() : p->reachable();
@@ -32,8 +37,15 @@ std::string addresses(const Service& s, bool replay) {
     return out.empty() ? "-" : out;
 }
 
-int run_vllm(std::vector<std::string_view> args) {
-    auto options = sluice::sim::vllm::parse_options(args);
+std::string more_addresses(const vllm::Service& s) {
+    return " pub=" + addresses(s, false) + " replay=" + addresses(s, true);
+}
+std::string more_addresses(const trtllm::Service&) {
+    return {};
+}
+
+template <class Service, class Options>
+int run(sluice::Result<Options> options) {
     if (!options) {
         return fail(options.error());
     }
@@ -49,8 +61,8 @@ int run_vllm(std::vector<std::string_view> args) {
     if (auto s = server.listen(); !s) {
         return fail(s.error());
     }
-    std::printf("ready http=%s:%u pub=%s replay=%s\n", host.c_str(), unsigned{server.port()},
-                addresses(service, false).c_str(), addresses(service, true).c_str());
+    std::printf("ready http=%s:%u%s\n", host.c_str(), unsigned{server.port()},
+                more_addresses(service).c_str());
     std::fflush(stdout);
 
     sigset_t ends;
@@ -83,17 +95,24 @@ void raise_file_limit() {
 }  // namespace
 
 int main(int argc, char** argv) {
-    std::vector<std::string_view> args(argv + 1, argv + argc);
-    if (args.empty() || args[0] == "--help" || (args.size() > 1 && args[1] == "--help")) {
-        const auto text = sluice::sim::vllm::usage();
-        std::printf("%.*s", static_cast<int>(text.size()), text.data());
+    const std::vector<std::string_view> args(argv + 1, argv + argc);
+    const std::string_view engine = args.empty() ? "--help" : args[0];
+    if (engine == "--help" || (args.size() > 1 && args[1] == "--help")) {
+        for (const auto& [name, text] :
+             {std::pair("vllm", vllm::usage()), std::pair("trtllm", trtllm::usage())}) {
+            if (engine == "--help" || engine == name) {
+                std::printf("%.*s", static_cast<int>(text.size()), text.data());
+            }
+        }
         return args.empty() ? 2 : 0;
     }
-    if (args[0] != "vllm") {
-        std::fprintf(stderr, "sluice-sim: unknown engine '%s' (vllm)\n", argv[1]);
+    if (engine != "vllm" && engine != "trtllm") {
+        std::fprintf(stderr, "sluice-sim: unknown engine '%s' (vllm, trtllm)\n", argv[1]);
         return 2;
     }
     block_signals();
     raise_file_limit();
-    return run_vllm({args.begin() + 1, args.end()});
+    const auto flags = std::span(args).subspan(1);
+    return engine == "vllm" ? run<vllm::Service>(vllm::parse_options(flags))
+                            : run<trtllm::Service>(trtllm::parse_options(flags));
 }

@@ -111,9 +111,12 @@ class Process:
         try:
             self.stop()
         finally:
-            self._reader.join(5)
-            self.child.stdout.close()
-            self._stderr.close()
+            self._close()
+
+    def _close(self):
+        self._reader.join(5)
+        self.child.stdout.close()
+        self._stderr.close()
 
 
 @dataclasses.dataclass
@@ -340,3 +343,78 @@ def events_config(**more):
 def start_sim(*flags, env=None):
     """bin/sluice-sim vllm on a free port; use it in a `with`."""
     return Sim([binary("sluice-sim"), "vllm", "--port", "0", *map(str, flags)], env=env)
+
+
+class TrtSim(Process):
+    """A simulated TensorRT-LLM; restart() ends it and starts it anew at the same address."""
+
+    def __init__(self, flags, env=None):
+        self.flags, self.env = list(map(str, flags)), env
+        super().__init__(self._argv("0"), env=env)
+
+    def _argv(self, port):
+        return [binary("sluice-sim"), "trtllm", "--port", port, *self.flags]
+
+    @property
+    def address(self):
+        return self.ready["http"]
+
+    def restart(self, *flags):
+        """A new process with an empty cache; `flags` come after those of the first."""
+        port = self.address.rsplit(":", 1)[1]
+        self.stop()
+        self._close()
+        self.flags += map(str, flags)
+        super().__init__(self._argv(port), env=self.env)
+
+    def get(self, path, headers=(), **kw):
+        return exchange(self.address, "GET", path, None, headers, **kw)
+
+    def post(self, path, body=None, headers=(), **kw):
+        return exchange(self.address, "POST", path, {} if body is None else body, headers, **kw)
+
+    def delete(self, path):
+        return exchange(self.address, "DELETE", path)
+
+    def client(self, limit_s=10.0):
+        return RawClient(self.address, limit_s)
+
+    def drain(self, limit_s=30.0):
+        """What POST /kv_cache_events gives; the test is then a consumer of the events."""
+        reply = self.post("/kv_cache_events", limit_s=limit_s)
+        assert reply.status == 200, reply.body
+        return reply.json()
+
+    def drains(self):
+        """count, overlaps, in_flight, max_in_flight, events, lost, overflowed, reads {...}."""
+        return self.get("/sim/drains").json()
+
+    def cache(self, rank=0):
+        """The full blocks of the largest window: {hash as text: cache level}."""
+        return self.get("/sim/cache").json()[rank]
+
+    def requests(self):
+        """What it was sent, oldest first: method, target, headers, body."""
+        return self.get("/sim/requests").json()
+
+    def arm(self, fault, count=1):
+        """Makes the next `count` generation requests fail (tests/sim/README.md lists how)."""
+        assert self.post("/sim/fault", {"fault": fault, "count": count}).status == 200
+
+    def arm_drain(self, fault, count=1):
+        """The same for drains: slow-head:MS, reset, close, status:N, cut-after:N, garbage."""
+        assert self.post("/sim/drain_fault", {"fault": fault, "count": count}).status == 200
+
+    def skip_ids(self, count, rank=0):
+        """`count` event numbers that no reader will see: a gap."""
+        assert self.post("/sim/skip", {"count": count, "rank": rank}).status == 200
+
+    def add_events(self, *events):
+        """Puts events into the ring as they are, their event_id included."""
+        body = {"events": [json.dumps(e) for e in events]}
+        assert self.post("/sim/events", body).status == 200
+
+
+def start_trt(*flags, env=None):
+    """bin/sluice-sim trtllm on a free port with KV events on; use it in a `with`."""
+    return TrtSim(["--event-buffer-max-size", "65536", *flags], env)

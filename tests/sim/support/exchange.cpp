@@ -28,6 +28,8 @@ std::string_view phrase(int status) noexcept {
             return "Not Found";
         case 405:
             return "Method Not Allowed";
+        case 409:
+            return "Conflict";
         case 429:
             return "Too Many Requests";
         case 503:
@@ -116,11 +118,14 @@ void Exchange::send(const Response& r) {
     write(out);
 }
 
-void Exchange::open_stream() {
+void Exchange::open_stream(bool has_vary) {
     if (peer_left()) {
         return;
     }
-    Headers fields{{"content-type", "text/event-stream; charset=utf-8"}, {"vary", "Origin"}};
+    Headers fields{{"content-type", "text/event-stream; charset=utf-8"}};
+    if (has_vary) {
+        fields.emplace_back("vary", "Origin");
+    }
     if (!request_id_.empty()) {
         fields.emplace_back("x-request-id", request_id_);
     }

@@ -45,7 +45,7 @@ public:
 
     void send(const Response& response);
     // An event stream: head, then one HTTP chunk an event, then the last chunk.
-    void open_stream();
+    void open_stream(bool has_vary = true);
     void event(std::string_view data);
     void close_stream();
 

@@ -11,6 +11,7 @@
 
 #include "tests/sim/support/exchange.hpp"
 #include "tests/sim/support/json.hpp"
+#include "tests/sim/support/validate.hpp"
 
 namespace sluice::sim::vllm {
 
@@ -56,13 +57,6 @@ std::string shown(const json::Value& v);
 // Parses a body as FastAPI does; the refusals are those of its validation.
 std::variant<json::Value, http::Response> read_body(const http::Request& request);
 
-enum class Kind { Integer, Number, Boolean, Text, TextOrList, List, Object, Any };
-struct Field {
-    std::string_view name;
-    Kind kind = Kind::Any;
-    bool is_nullable = true;
-    bool is_required = false;
-};
 Check validate(const json::Value& body, const std::vector<Field>& fields);
 
 }  // namespace sluice::sim::vllm

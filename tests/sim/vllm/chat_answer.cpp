@@ -106,7 +106,7 @@ Usage ChatAnswer::usage(const Run& run) const {
         reasoning += c.reasoning_tokens;
     }
     if (service_.options().reports_prompt_details) {
-        const std::uint64_t size = service_.options().engine.block_size;
+        const std::uint64_t size = service_.options().engine.cache.block_size;
         u.cached = run.cached_tokens();
         const std::uint64_t full = u.prompt / size * size;
         u.created = full > *u.cached ? full - *u.cached : 0;

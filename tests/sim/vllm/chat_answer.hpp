@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/engine/run.hpp"
 #include "tests/sim/vllm/params.hpp"
-#include "tests/sim/vllm/run.hpp"
 #include "tests/sim/vllm/service.hpp"
 #include "tests/sim/vllm/shapes.hpp"
 #include "tests/sim/vllm/tools.hpp"

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "tests/sim/engine/run.hpp"
 #include "tests/sim/support/utf8.hpp"
 #include "tests/sim/vllm/request_start.hpp"
-#include "tests/sim/vllm/run.hpp"
 #include "tests/sim/vllm/service.hpp"
 #include "tests/sim/vllm/shapes.hpp"
 

@@ -16,10 +16,11 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/sim/engine/token.hpp"
+
 namespace sluice::sim::vllm {
 
 using Digest = std::array<std::uint8_t, 32>;
-using TokenId = std::uint32_t;
 
 enum class HashAlgorithm { Sha256, Sha256Cbor };
 

@@ -112,16 +112,16 @@ std::string python(bool b) {
 void cache_config(Exposition& out, const Options& o) {
     out.family("cache_config_info", "gauge");
     // With data parallelism the number of blocks is the sum over ranks, in every rank's sample.
-    const std::uint64_t all = std::uint64_t{o.engine.blocks} * o.data_parallel_size;
-    const std::uint64_t tokens = std::uint64_t{o.engine.blocks} * o.engine.block_size;
+    const std::uint64_t all = std::uint64_t{o.engine.cache.blocks} * o.data_parallel_size;
+    const std::uint64_t tokens = std::uint64_t{o.engine.cache.blocks} * o.engine.cache.block_size;
     const double concurrency = static_cast<double>(tokens) / o.max_model_len;
     for (std::uint32_t rank = 0; rank < o.data_parallel_size; ++rank) {
         out.bare("cache_config_info",
                  {{"_block_size_resolved", "True"},
-                  {"block_size", std::to_string(o.engine.block_size)},
+                  {"block_size", std::to_string(o.engine.cache.block_size)},
                   {"cache_dtype", "auto"},
-                  {"effective_attention_block_size", std::to_string(o.engine.block_size)},
-                  {"enable_prefix_caching", python(o.engine.caches_prefixes)},
+                  {"effective_attention_block_size", std::to_string(o.engine.cache.block_size)},
+                  {"enable_prefix_caching", python(o.engine.cache.caches_prefixes)},
                   {"engine", std::to_string(rank)},
                   {"gpu_memory_utilization", "0.92"},
                   {"hash_block_size", "None"},
@@ -130,7 +130,7 @@ void cache_config(Exposition& out, const Options& o) {
                   {"kv_cache_size_tokens", std::to_string(tokens)},
                   {"num_cpu_blocks", "None"},
                   {"num_gpu_blocks", std::to_string(all)},
-                  {"num_gpu_blocks_override", std::to_string(o.engine.blocks)},
+                  {"num_gpu_blocks_override", std::to_string(o.engine.cache.blocks)},
                   {"prefix_caching_hash_algo", o.hash_algorithm},
                   {"sliding_window", "None"},
                   {"user_specified_block_size", "True"}},

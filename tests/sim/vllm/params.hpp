@@ -11,10 +11,10 @@
 #include <variant>
 #include <vector>
 
+#include "tests/sim/engine/sampling.hpp"
 #include "tests/sim/support/exchange.hpp"
 #include "tests/sim/vllm/api_error.hpp"
 #include "tests/sim/vllm/options.hpp"
-#include "tests/sim/vllm/sampling.hpp"
 
 namespace sluice::sim::vllm {
 

@@ -5,13 +5,17 @@
 namespace sluice::sim::vllm {
 namespace {
 
-// The fault a request brings, or else the one that was armed.
-Fault fault_of(Service& s, const http::Request& request) {
-    if (const std::string* h = request.header("x-sim-fault")) {
-        return parse_fault(*h).value_or(Fault{});
-    }
-    return s.faults().take();
-}
+constexpr FailureShapes kShapes{
+    [](int status) {
+        ApiError e = refuse("fault asked for");
+        e.status = status;
+        e.type = status >= 500 ? "InternalServerError" : "BadRequestError";
+        return e.response();
+    },
+    [] { return draining(); },
+    [] { return engine_dead().response(); },
+    [] { return engine_dead().body(json::Style::Spaced); },
+};
 
 class LoadCount {
 public:
@@ -37,7 +41,7 @@ void start_request(Service& s, const http::Request& request, http::Exchange& exc
         std::_Exit(kForeignTransferExit);  // what NIXL does with params it did not make
     }
     const LoadCount count(s.load());
-    Run run(exchange, fault_of(s, request));
+    Run run(exchange, s.faults().of(request), kShapes);
     if (!run.passes_start()) {
         return;
     }

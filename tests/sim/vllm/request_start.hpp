@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include "tests/sim/engine/run.hpp"
 #include "tests/sim/vllm/params.hpp"
-#include "tests/sim/vllm/run.hpp"
 #include "tests/sim/vllm/service.hpp"
 
 namespace sluice::sim::vllm {

@@ -167,30 +167,8 @@ bool Service::is_authorized(const http::Request& request) const {
     return h != nullptr && *h == "Bearer " + options_.api_key;
 }
 
-void Service::record(const http::Request& request) {
-    if (request.path.rfind("/sim/", 0) == 0) {
-        return;
-    }
-    const std::lock_guard lock(record_mu_);
-    record_.push_back({request.method, request.target, request.headers,
-                       request.body.substr(0, kMaxRecordedBody)});
-    if (record_.size() > kMaxRecorded) {
-        record_.pop_front();
-    }
-}
-
-std::vector<Service::Recorded> Service::recorded() const {
-    const std::lock_guard lock(record_mu_);
-    return {record_.begin(), record_.end()};
-}
-
-void Service::forget_recorded() {
-    const std::lock_guard lock(record_mu_);
-    record_.clear();
-}
-
 void Service::handle(http::Request& request, http::Exchange& exchange) {
-    record(request);
+    record_.add(request);
     if (options_.echoes_request_ids) {
         const std::string* given = request.header("x-request-id");
         exchange.set_request_id(given != nullptr ? *given : random_hex_id());

@@ -3,31 +3,26 @@
 // Owns:    engines, publishers, faults, the record of requests.
 // Threads: handle() from connection threads; everything shared has its own lock.
 // Errors:  start() says what cannot be had.
-// Limits:  the record keeps kMaxRecorded requests, kMaxRecordedBody bytes of each body.
 #pragma once
 #include <atomic>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "tests/sim/engine/fault.hpp"
+#include "tests/sim/engine/record.hpp"
+#include "tests/sim/engine/text_model.hpp"
 #include "tests/sim/support/exchange.hpp"
 #include "tests/sim/vllm/api_error.hpp"
 #include "tests/sim/vllm/engine.hpp"
-#include "tests/sim/vllm/fault.hpp"
 #include "tests/sim/vllm/options.hpp"
 #include "tests/sim/vllm/publisher.hpp"
-#include "tests/sim/vllm/text_model.hpp"
 
 namespace sluice::sim::vllm {
 
 class Service {
 public:
-    static constexpr std::size_t kMaxRecorded = 256;
-    static constexpr std::size_t kMaxRecordedBody = std::size_t{64} << 10U;
-
     explicit Service(Options options);
 
     Status start();
@@ -56,19 +51,11 @@ public:
     bool is_asleep() const noexcept { return is_asleep_; }
     void set_asleep(bool asleep) noexcept { is_asleep_ = asleep; }
 
-    struct Recorded {
-        std::string method;
-        std::string target;
-        http::Headers headers;
-        std::string body;
-    };
-    std::vector<Recorded> recorded() const;
-    void forget_recorded();
+    Record& record() noexcept { return record_; }
 
 private:
     // Everything that generates nothing.
     http::Response reply(const http::Request& request);
-    void record(const http::Request& request);
     bool is_authorized(const http::Request& request) const;
 
     const Options options_;
@@ -79,8 +66,7 @@ private:
     std::uint64_t started_s_;
     std::atomic<std::int64_t> load_{0};
     std::atomic<bool> is_asleep_{false};
-    mutable std::mutex record_mu_;
-    std::deque<Recorded> record_;  // guarded by record_mu_
+    Record record_;
 };
 
 // Endpoints, by topic.

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/sim/engine/sampling.hpp"
+#include "tests/sim/engine/text_model.hpp"
 #include "tests/sim/support/json.hpp"
 #include "tests/sim/vllm/params.hpp"
-#include "tests/sim/vllm/sampling.hpp"
-#include "tests/sim/vllm/text_model.hpp"
 
 namespace sluice::sim::vllm {
 

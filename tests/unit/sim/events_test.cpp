@@ -51,7 +51,7 @@ vllm::KvEvent event_of(const json::Value& v, bool& has_bytes) {
         out.parent = digest_of(*parent);
     }
     for (const json::Value& t : *v.get("token_ids")->array()) {
-        out.tokens.push_back(static_cast<vllm::TokenId>(*t.integer()));
+        out.tokens.push_back(static_cast<TokenId>(*t.integer()));
     }
     out.block_size = static_cast<std::uint32_t>(*v.get("block_size")->integer());
     if (const json::Value* id = v.get("lora_id")) {

@@ -70,11 +70,11 @@ TEST_SUITE("sim/hash") {
                 continue;  // an algorithm or a version this engine does not play
             }
             CAPTURE(v.text_of("id"));
-            std::vector<vllm::TokenId> tokens;
+            std::vector<TokenId> tokens;
             bool fits = true;
             for (const json::Value& t : *v.get("token_ids")->array()) {
                 fits = fits && *t.integer() <= 0xFFFFFFFFLL;
-                tokens.push_back(static_cast<vllm::TokenId>(*t.integer()));
+                tokens.push_back(static_cast<TokenId>(*t.integer()));
             }
             const json::Array* extra =
                 v.get("extra_keys") == nullptr ? nullptr : v.get("extra_keys")->array();

@@ -1,8 +1,8 @@
-#include "tests/sim/vllm/sampling.hpp"
+#include "tests/sim/engine/sampling.hpp"
 
 #include <doctest/doctest.h>
 
-using namespace sluice::sim::vllm;
+using namespace sluice::sim;
 
 namespace {
 

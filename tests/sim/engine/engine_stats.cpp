@@ -1,8 +1,8 @@
-#include "tests/sim/vllm/engine_stats.hpp"
+#include "tests/sim/engine/engine_stats.hpp"
 
 #include <algorithm>
 
-namespace sluice::sim::vllm {
+namespace sluice::sim {
 namespace {
 
 const std::vector<double> kTokens{1, 2, 5, 10, 20, 50, 100, 200, 500};
@@ -39,4 +39,4 @@ EngineStats::EngineStats()
       prefill_s(kRequest),
       decode_s(kRequest) {}
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

@@ -14,7 +14,9 @@
 #include <optional>
 #include <string_view>
 
-namespace sluice::sim::vllm {
+#include "tests/sim/support/http_request.hpp"
+
+namespace sluice::sim {
 
 enum class FaultKind {
     None,
@@ -30,6 +32,7 @@ enum class FaultKind {
     StallAfter,  // n events, then silence until the client leaves
     AbortAfter,  // finish_reason "abort" after n tokens
     ExitAfter,   // the process ends with kFaultExit after n events
+    Garbage,     // a 200 that is no JSON; drains of KV events only
     Health,      // status of /health from now on; armed only
 };
 
@@ -51,9 +54,11 @@ public:
     // For the next `count` generation requests; 0: for all until cleared.
     void arm(const Fault& fault, std::uint64_t count);
     void clear();
-    // The fault of the request that now begins.
-    Fault take();
+    // The fault of what now begins: of a request the one it brings, else the one that was armed.
+    Fault of(const http::Request& request);
     int health() const;
+
+    Fault take();
 
 private:
     struct Armed {
@@ -66,4 +71,4 @@ private:
     int health_ = 200;         // guarded by mu_
 };
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

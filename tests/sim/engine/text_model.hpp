@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "tests/sim/engine/token.hpp"
 #include "tests/sim/support/json.hpp"
-#include "tests/sim/vllm/hash.hpp"
 
-namespace sluice::sim::vllm {
+namespace sluice::sim {
 
 class TextModel {
 public:
@@ -78,4 +78,4 @@ private:
     std::string pending_;
 };
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace sluice::sim::vllm {
+namespace sluice::sim {
 
 // A histogram's raw numbers; the last count is of what is above every bound.
 struct Distribution {
@@ -45,4 +45,4 @@ struct EngineStats {
     Distribution decode_s;
 };
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

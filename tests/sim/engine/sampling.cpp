@@ -1,11 +1,11 @@
-#include "tests/sim/vllm/sampling.hpp"
+#include "tests/sim/engine/sampling.hpp"
 
 #include <algorithm>
 #include <limits>
 
 #include "tests/sim/support/utf8.hpp"
 
-namespace sluice::sim::vllm {
+namespace sluice::sim {
 namespace {
 
 // splitmix64's finisher.
@@ -141,4 +141,4 @@ Step Generator::next() {
     return step;
 }
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

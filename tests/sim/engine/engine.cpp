@@ -1,12 +1,12 @@
-#include "tests/sim/vllm/engine.hpp"
+#include "tests/sim/engine/engine.hpp"
 
 #include <algorithm>
 #include <chrono>
 
 #include "core/base/clock.hpp"
-#include "tests/sim/vllm/sequence.hpp"
+#include "tests/sim/engine/sequence.hpp"
 
-namespace sluice::sim::vllm {
+namespace sluice::sim {
 namespace {
 
 double seconds(std::uint64_t from_us, std::uint64_t to_us) {
@@ -25,8 +25,9 @@ std::uint32_t Generation::cached_tokens() const {
     return cached_tokens_;
 }
 
-Engine::Engine(const EngineOptions& options, const TextModel& model, Publisher* publisher)
-    : options_(options), model_(model), publisher_(publisher), pool_(options.blocks) {
+Engine::Engine(const EngineOptions& options, const TextModel& model,
+               std::unique_ptr<PrefixCache> cache)
+    : options_(options), model_(model), cache_(std::move(cache)) {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
     pthread_setname_np(thread_.native_handle(), "engine");
 }
@@ -66,17 +67,16 @@ void Engine::abort(Generation& generation) {
 }
 
 // Takes a request out of wherever it is and gives its blocks back.
-void Engine::remove(const Sequence& s) {
+void Engine::remove(Sequence& s) {
     const auto is_it = [&s](const auto& other) {
         return other.get() == &s;
     };
     waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), is_it), waiting_.end());
     running_.erase(std::remove_if(running_.begin(), running_.end(), is_it), running_.end());
-    pool_.release(s.blocks);
+    cache_->release(s);
     stats_.running = running_.size();
     stats_.waiting = waiting_.size();
-    stats_.cache_usage =
-        1.0 - static_cast<double>(pool_.free()) / static_cast<double>(pool_.usable());
+    stats_.cache_usage = cache_->usage();
 }
 
 bool Engine::reset_prefix_cache(bool preempts_running) {
@@ -84,7 +84,7 @@ bool Engine::reset_prefix_cache(bool preempts_running) {
     while (preempts_running && !running_.empty()) {
         preempt_last();
     }
-    return pool_.reset();
+    return cache_->reset();
 }
 
 void Engine::set_paused(bool paused) {
@@ -103,11 +103,6 @@ bool Engine::is_paused() const {
 EngineStats Engine::stats() const {
     const std::lock_guard lock(mu_);
     return stats_;
-}
-
-std::vector<std::pair<Digest, std::size_t>> Engine::cached() const {
-    const std::lock_guard lock(mu_);
-    return pool_.cached();
 }
 
 std::uint64_t Engine::load_score() const {
@@ -135,12 +130,10 @@ void Engine::run(const std::stop_token& stop) {
             std::this_thread::sleep_for(std::chrono::microseconds(ends - now));
         }
         lock.lock();
-        auto events = pool_.take_events();
-        if (publisher_ != nullptr && !events.empty()) {
-            // Before the outputs, so that whoever has a reply can rely on its events being on
-            // their way. It may block on a full queue, like the engine.
-            publisher_->publish(std::move(events));
-        }
+        tell_computed(step);
+        // Before the outputs, so that whoever has a reply can rely on its events being on their
+        // way.
+        cache_->publish();
         finish_step(step);
     }
 }
@@ -156,6 +149,15 @@ std::uint64_t Engine::duration_us(const std::vector<Work>& step) const {
     }
     return prefill_tokens * options_.prefill_us_per_token +
            (decodes ? options_.decode_us_per_token : 0);
+}
+
+void Engine::tell_computed(const std::vector<Work>& step) {
+    for (const Work& w : step) {
+        Sequence& s = *w.sequence;
+        if (!s.is_done && s.is_running) {
+            cache_->computed(s, s.computed + w.tokens);
+        }
+    }
 }
 
 void Engine::finish_step(const std::vector<Work>& step) {
@@ -210,4 +212,4 @@ void Engine::deliver(Sequence& s, Step made) {
     }
 }
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

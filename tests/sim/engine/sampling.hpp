@@ -14,9 +14,9 @@
 #include <variant>
 #include <vector>
 
-#include "tests/sim/vllm/text_model.hpp"
+#include "tests/sim/engine/text_model.hpp"
 
-namespace sluice::sim::vllm {
+namespace sluice::sim {
 
 struct Sampling {
     std::uint32_t max_tokens = 16;
@@ -77,4 +77,4 @@ private:
     std::size_t held_back_ = 0;  // characters
 };
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

@@ -1,9 +1,9 @@
 #include <array>
 
+#include "tests/sim/engine/text_model.hpp"
 #include "tests/sim/support/utf8.hpp"
-#include "tests/sim/vllm/text_model.hpp"
 
-namespace sluice::sim::vllm {
+namespace sluice::sim {
 namespace {
 
 constexpr std::array<std::string_view, 5> kSpecial = {"<|endoftext|>", "<|im_start|>", "<|im_end|>",
@@ -100,4 +100,4 @@ std::unique_ptr<TextModel> TextModel::bytes() {
     return std::make_unique<ByteModel>();
 }
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "core/tokens/model.hpp"
+#include "tests/sim/engine/text_model.hpp"
 #include "tests/sim/support/utf8.hpp"
-#include "tests/sim/vllm/text_model.hpp"
 
-namespace sluice::sim::vllm {
+namespace sluice::sim {
 namespace {
 
 // GPT-2's alphabet: printable Latin-1 stands for itself, other bytes for U+0100 upwards.
@@ -148,4 +148,4 @@ Result<std::unique_ptr<TextModel>> TextModel::load(const std::filesystem::path& 
     return std::unique_ptr<TextModel>(std::move(out));
 }
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

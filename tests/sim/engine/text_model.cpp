@@ -1,11 +1,11 @@
-#include "tests/sim/vllm/text_model.hpp"
+#include "tests/sim/engine/text_model.hpp"
 
 #include <algorithm>
 #include <cctype>
 
 #include "tests/sim/support/utf8.hpp"
 
-namespace sluice::sim::vllm {
+namespace sluice::sim {
 namespace {
 
 // A space and lower-case letters: cut out again as one word by any pre-tokenizer.
@@ -98,4 +98,4 @@ std::string Detokenizer::push(TokenId id) {
     return out;
 }
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

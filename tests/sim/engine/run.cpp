@@ -1,11 +1,9 @@
-#include "tests/sim/vllm/run.hpp"
+#include "tests/sim/engine/run.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "tests/sim/vllm/api_error.hpp"
-
-namespace sluice::sim::vllm {
+namespace sluice::sim {
 
 std::string sse(std::string_view json) {
     return "data: " + std::string(json) + "\n\n";
@@ -43,15 +41,11 @@ bool Run::passes_start() {
         case FaultKind::Hang:
             stall();
             return false;
-        case FaultKind::Status: {
-            ApiError e = refuse("fault asked for");
-            e.status = static_cast<int>(fault_.number);
-            e.type = e.status >= 500 ? "InternalServerError" : "BadRequestError";
-            exchange_.send(e.response());
+        case FaultKind::Status:
+            exchange_.send(shapes_.status(static_cast<int>(fault_.number)));
             return false;
-        }
         case FaultKind::Draining:
-            exchange_.send(draining());
+            exchange_.send(shapes_.draining());
             exchange_.close_after();
             return false;
         default:
@@ -68,6 +62,10 @@ void Run::add(Engine& engine, GenerateRequest request) {
 
 std::uint32_t Run::cached_tokens() const {
     return choices_.empty() ? 0 : choices_.back().generation->cached_tokens();
+}
+
+std::uint32_t Run::cached_tokens(std::size_t choice) const {
+    return choices_[choice].generation->cached_tokens();
 }
 
 void Run::apply_abort(Choice& c, Step& step) {
@@ -119,7 +117,7 @@ bool Run::strikes_at(std::uint64_t count) {
         case FaultKind::ExitAfter:
             std::_Exit(kFaultExit);
         case FaultKind::ErrorAfter:
-            exchange_.event(sse(engine_dead().body(json::Style::Spaced)));
+            exchange_.event(sse(shapes_.dead_event()));
             exchange_.event(kDone);
             exchange_.close_stream();
             exchange_.close_after();
@@ -146,7 +144,7 @@ bool Run::event(std::string_view data) {
 void Run::reply(const http::Response& response) {
     switch (fault_.kind) {
         case FaultKind::ErrorAfter:
-            exchange_.send(engine_dead().response());
+            exchange_.send(shapes_.dead());
             exchange_.close_after();
             return;
         case FaultKind::CutAfter:
@@ -170,4 +168,4 @@ void Run::reply(const http::Response& response) {
     }
 }
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

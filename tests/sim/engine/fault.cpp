@@ -1,13 +1,13 @@
-#include "tests/sim/vllm/fault.hpp"
+#include "tests/sim/engine/fault.hpp"
 
 #include <array>
 #include <charconv>
 #include <utility>
 
-namespace sluice::sim::vllm {
+namespace sluice::sim {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, FaultKind>, 14> kWords{{
+constexpr std::array<std::pair<std::string_view, FaultKind>, 15> kWords{{
     {"none", FaultKind::None},
     {"slow-head", FaultKind::SlowHead},
     {"reset", FaultKind::Reset},
@@ -21,6 +21,7 @@ constexpr std::array<std::pair<std::string_view, FaultKind>, 14> kWords{{
     {"stall-after", FaultKind::StallAfter},
     {"abort-after", FaultKind::AbortAfter},
     {"exit-after", FaultKind::ExitAfter},
+    {"garbage", FaultKind::Garbage},
     {"health", FaultKind::Health},
 }};
 
@@ -63,6 +64,13 @@ void FaultBoard::clear() {
     health_ = 200;
 }
 
+Fault FaultBoard::of(const http::Request& request) {
+    if (const std::string* h = request.header("x-sim-fault")) {
+        return parse_fault(*h).value_or(Fault{});
+    }
+    return take();
+}
+
 Fault FaultBoard::take() {
     const std::lock_guard lock(mu_);
     if (armed_.empty()) {
@@ -81,4 +89,4 @@ int FaultBoard::health() const {
     return health_;
 }
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

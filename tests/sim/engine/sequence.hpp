@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "tests/sim/vllm/engine.hpp"
+#include "tests/sim/engine/engine.hpp"
 
-namespace sluice::sim::vllm {
+namespace sluice::sim {
 
 class Sequence {
 public:
@@ -24,10 +24,8 @@ public:
     Generator generator;
     std::weak_ptr<Generation> mailbox;
 
-    std::vector<BlockId> blocks;
-    std::vector<Digest> hashes;     // of the full blocks of `tokens`
-    std::size_t cached_blocks = 0;  // leading blocks that are findable
-    std::uint32_t computed = 0;     // tokens whose KV is in the blocks
+    std::unique_ptr<Holding> holding;  // the cache's; empty while it holds nothing
+    std::uint32_t computed = 0;        // tokens whose KV is in the blocks
     bool is_scheduled_once = false;
     bool is_running = false;
     bool is_done = false;
@@ -40,4 +38,4 @@ public:
     std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(tokens.size()); }
 };
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim

@@ -7,17 +7,28 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "tests/sim/engine/engine.hpp"
+#include "tests/sim/engine/fault.hpp"
 #include "tests/sim/support/exchange.hpp"
-#include "tests/sim/vllm/engine.hpp"
-#include "tests/sim/vllm/fault.hpp"
 
-namespace sluice::sim::vllm {
+namespace sluice::sim {
+
+// How an engine words the failures it is told to have.
+struct FailureShapes {
+    http::Response (*status)(int status) = nullptr;
+    http::Response (*draining)() = nullptr;
+    http::Response (*dead)() = nullptr;
+    std::string (*dead_event)() = nullptr;  // JSON of the event that ends a stream
+};
 
 class Run {
 public:
-    Run(http::Exchange& exchange, const Fault& fault) : exchange_(exchange), fault_(fault) {}
+    Run(http::Exchange& exchange, const Fault& fault, const FailureShapes& shapes)
+        : exchange_(exchange), fault_(fault), shapes_(shapes) {}
     ~Run();
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
@@ -29,6 +40,7 @@ public:
     std::size_t size() const noexcept { return choices_.size(); }
     // Of the last choice, as the engine reports it.
     std::uint32_t cached_tokens() const;
+    std::uint32_t cached_tokens(std::size_t choice) const;
 
     using OnStep = std::function<void(std::size_t choice, Step& step)>;
     // Calls back for every step of every choice until all have ended; false when the client left
@@ -54,6 +66,7 @@ private:
 
     http::Exchange& exchange_;
     Fault fault_;
+    const FailureShapes& shapes_;
     std::vector<Choice> choices_;
     std::uint64_t events_ = 0;
     bool is_broken_ = false;
@@ -63,4 +76,4 @@ private:
 std::string sse(std::string_view json);
 inline constexpr std::string_view kDone = "data: [DONE]\n\n";
 
-}  // namespace sluice::sim::vllm
+}  // namespace sluice::sim
