@@ -165,8 +165,6 @@ void Attachment::ranks_seen(std::uint32_t count) {
 
 void Attachment::restarted() {
     served_.forget();
-    shown_block_tokens_.reset();
-    shown_algo_.clear();
     ask_admission_soon();
 }
 
@@ -190,8 +188,10 @@ void Attachment::engine_changed(std::string_view why) {
     ++epoch_;
     feed_.engine_changed();
     served_.forget();
-    shown_block_tokens_.reset();
-    shown_algo_.clear();
+    if (!signal_.now.is_admitted()) {
+        shown_block_tokens_.reset();  // what it was refused for may be gone
+        shown_algo_.clear();
+    }
     const Condition before = std::move(signal_.now);
     signal_.now = Condition{};
     signal_.now.door = before.door;

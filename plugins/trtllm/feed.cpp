@@ -1,5 +1,7 @@
 #include "plugins/trtllm/feed.hpp"
 
+#include <utility>
+
 #include "plugins/trtllm/abandoned.hpp"
 
 namespace sluice::trtllm {
@@ -39,6 +41,7 @@ void Feed::start(std::uint32_t block_tokens) {
     translator_.set_block_tokens(block_tokens);
     if (!is_running_) {
         is_running_ = true;
+        attestor_.forget();  // a refusal took back what was attested
         wait(wait_for_abandoned_us(base_url_, host_.now_us()));
     }
 }
@@ -178,7 +181,9 @@ bool Feed::settle_block_tokens(const Drained& drained) {
     if (!shown) {
         return true;
     }
-    signal_.now.is_oversize = false;
+    if (std::exchange(signal_.now.is_oversize, false)) {
+        attestor_.forget();
+    }
     if (*shown == translator_.options().block_tokens) {
         return true;
     }

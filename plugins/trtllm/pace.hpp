@@ -1,9 +1,9 @@
 // When the next drain begins, and how long it may take.
 //
 // Late builds answer at once and are asked every few milliseconds; early ones hold a drain for
-// seconds, under a steady flow for as long as events come, which is why its time limit grows each
-// time it passes. A body that was too long is lost, so the limit on it doubles, too: the engine's
-// ring, which bounds a reply, is not announced.
+// seconds, under a steady flow for as long as events come: once one was slow the limit is long, and
+// it grows each time it passes, for to cut a drain is to lose it. A body that was too long is lost,
+// so the limit on it doubles, too: the engine's ring, which bounds a reply, is not announced.
 //
 // Threads: none of its own.
 // Errors:  none.
@@ -22,6 +22,7 @@ public:
     static constexpr std::uint64_t kMaxRetryUs = 5'000'000;
     static constexpr std::uint64_t kTimeoutUs = 30'000'000;
     static constexpr std::uint64_t kMaxTimeoutUs = 240'000'000;
+    static constexpr std::uint64_t kSlowUs = 1'000'000;  // a drain of a build that holds them
     static constexpr std::uint64_t kMinBodyBytes = 64U << 20U;
     static constexpr std::uint64_t kMaxBodyBytes = 512U << 20U;
 
@@ -57,13 +58,16 @@ public:
     }
 
     std::uint64_t delay_us() const noexcept { return retry_us_ != 0 ? retry_us_ : delay_us_; }
-    std::uint64_t timeout_us() const noexcept { return timeout_us_; }
+    std::uint64_t timeout_us() const noexcept {
+        return longest_us_ < kSlowUs ? timeout_us_ : kMaxTimeoutUs;
+    }
     std::uint64_t max_body_bytes() const noexcept { return max_body_bytes_; }
     // How long the engine may still be at work on a drain whose connection was closed.
     std::uint64_t engine_needs_us() const noexcept {
-        constexpr std::uint64_t kUnknownUs = 3'000'000;
+        constexpr std::uint64_t kTailUs = 3'000'000;
         constexpr std::uint64_t kLeastUs = 100'000;
-        return longest_us_ == 0 ? kUnknownUs : std::max(2 * longest_us_, kLeastUs);
+        return longest_us_ == 0 ? kTailUs
+                                : std::max(longest_us_ + std::min(longest_us_, kTailUs), kLeastUs);
     }
 
 private:

@@ -141,5 +141,7 @@ TEST_SUITE("trtllm/admission") {
               "the engine's events are tagged v2_sha256_64, this gateway reads v1_block_key");
         f.host.advance(62 * kSecond);
         CHECK(f.word().state == SLUICE_KV_LIVE);  // asked again; its events will tell
+        f.events({event(9, stored(prompt(1, 64)))});
+        CHECK(f.host.reports("attested").size() == 1);
     }
 }

@@ -118,18 +118,21 @@ TEST_SUITE("trtllm/values") {
         pace.ended(Pace::Outcome::Empty, 5'000);
         pace.ended(Pace::Outcome::Empty, 5'000);
         CHECK(pace.delay_us() == 20'000);
-        pace.ended(Pace::Outcome::Events, 2'000'000);
+        pace.ended(Pace::Outcome::Events, 5'000);
         CHECK(pace.delay_us() == 5'000);
-        CHECK(pace.engine_needs_us() == 4'000'000);
+        CHECK(pace.engine_needs_us() == 100'000);
         pace.ended(Pace::Outcome::Failed, 0);
         pace.ended(Pace::Outcome::Failed, 0);
         CHECK(pace.delay_us() == 200'000);
         pace.ended(Pace::Outcome::TimedOut, 0);
         CHECK(pace.timeout_us() == 60 * kSecond);
-        CHECK(pace.delay_us() == 4'000'000);
+        CHECK(pace.delay_us() == 100'000);
         pace.ended(Pace::Outcome::Empty, 5'000);
         CHECK(pace.timeout_us() == 30 * kSecond);
         CHECK(pace.delay_us() <= 20'000);
+        pace.ended(Pace::Outcome::Empty, 2'000'000);
+        CHECK(pace.timeout_us() == Pace::kMaxTimeoutUs);
+        CHECK(pace.engine_needs_us() == 4'000'000);
         for (int i = 0; i < 10; ++i) {
             pace.body_too_long();
         }
