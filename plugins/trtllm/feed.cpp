@@ -122,6 +122,12 @@ void Feed::on_reply(const sluice_http_result& r) {
 
 // No usable reply: what is known stands, and the next number tells whether anything was lost.
 void Feed::failed(const sluice_http_result& r) {
+    if (r.http_code == 500 && !signal_.now.is_heard &&
+        signal_.now.admission.kind == Admission::Kind::Legacy) {
+        // Early builds have nothing to drain from before their first request.
+        pace_.ended(Pace::Outcome::NotYet, 0);
+        return;
+    }
     const bool is_timeout = r.status == SLUICE_E_TIMEOUT && r.http_code == 0;
     reply_was_lost_ = reply_was_lost_ || r.http_code == 0 || r.http_code >= 500;
     pace_.ended(is_timeout ? Pace::Outcome::TimedOut : Pace::Outcome::Failed, 0);

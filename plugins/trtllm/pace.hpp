@@ -20,6 +20,7 @@ public:
     static constexpr std::uint64_t kIdleUs = 20'000;
     static constexpr std::uint64_t kRetryUs = 100'000;
     static constexpr std::uint64_t kMaxRetryUs = 5'000'000;
+    static constexpr std::uint64_t kNotYetUs = 500'000;
     static constexpr std::uint64_t kTimeoutUs = 30'000'000;
     static constexpr std::uint64_t kMaxTimeoutUs = 240'000'000;
     static constexpr std::uint64_t kSlowUs = 1'000'000;  // a drain of a build that holds them
@@ -30,6 +31,7 @@ public:
         Events,
         Empty,
         Failed,   // no usable reply
+        NotYet,   // an early build before its first request
         TimedOut  // no reply within the limit: nothing yet
     };
 
@@ -43,6 +45,9 @@ public:
                 break;
             case Outcome::Failed:
                 retry_us_ = retry_us_ == 0 ? kRetryUs : std::min(retry_us_ * 2, kMaxRetryUs);
+                return;
+            case Outcome::NotYet:
+                retry_us_ = kNotYetUs;
                 return;
             case Outcome::TimedOut:
                 timeout_us_ = std::min(timeout_us_ * 2, kMaxTimeoutUs);

@@ -117,6 +117,19 @@ TEST_SUITE("trtllm/feed") {
         CHECK(f.counted(SLUICE_WHY_GAP) == 3);
     }
 
+    TEST_CASE("an early build that has served nothing yet is waited for") {
+        Flow f;
+        f.host.answer("/server_info", code(404));
+        f.host.answer(kDrain, code(500, "Internal Server Error"));
+        f.attach();
+        f.host.advance(10 * kSecond);
+        CHECK(f.word().state == SLUICE_KV_WAITING);
+        CHECK(f.asked(kDrain) > 10);
+        f.up();
+        f.host.advance(kSecond);
+        CHECK(f.word().reason == "legacy");
+    }
+
     TEST_CASE("a second reader is named by its pattern, and no more once it has gone") {
         Flow f;
         f.attach();
