@@ -13,6 +13,9 @@ namespace sluice::app {
 
 namespace {
 
+// Beyond the drain time-out: until clients have taken what they are told.
+constexpr std::uint64_t kLastWordsUs = 1'000'000;
+
 // Each proxied stream takes two descriptors; the hard limit is what the operator allows.
 void raise_descriptor_limit() {
     rlimit limit{};
@@ -237,6 +240,17 @@ void Daemon::stop() {
     };
     while (now_us() < deadline && is_busy()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    const bool is_cut = is_busy();
+    if (is_cut) {
+        log::warn("drain time-out: requests that are left end with an error");
+        for (const auto& worker : workers_) {
+            worker->speak_last_words();
+        }
+    }
+    const std::uint64_t heard = now_us() + kLastWordsUs;
+    while (is_cut && now_us() < heard && is_busy()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     if (api_) {
         api_->stop();

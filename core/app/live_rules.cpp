@@ -29,6 +29,7 @@ admin::KvLive kv_of(const route::KvMember& kv, const Stats& stats, const rules::
 const char* state_of(fleet::Excluded why) {
     switch (why) {
         case fleet::Excluded::Down:
+        case fleet::Excluded::Open:
             return "inactive";
         case fleet::Excluded::Disabled:
             return "disabled";
@@ -39,13 +40,17 @@ const char* state_of(fleet::Excluded why) {
     }
 }
 
-admin::EndpointLive endpoint_of(const route::Service& service, std::size_t i) {
+admin::EndpointLive endpoint_of(const route::Service& service, std::size_t i, std::uint64_t now) {
     const fleet::Member& member = (*service.pool)[i];
-    const fleet::Excluded why = service.pool->excluded(i, {});
+    const fleet::Excluded why = service.pool->excluded(i, {}, now);
     admin::EndpointLive out;
     out.state = state_of(why);
-    out.inactive = why == fleet::Excluded::Down || why == fleet::Excluded::Disabled;
-    out.reason = service.pool->reason(i);
+    out.inactive = why == fleet::Excluded::Down || why == fleet::Excluded::Disabled ||
+                   why == fleet::Excluded::Open;
+    out.reason = service.pool->reason(i, now);
+    if (member.breaker) {
+        out.breaker = to_string(member.breaker->state(now));
+    }
     out.inflight = member.endpoint->inflight();
     out.is_watched = member.probe || member.endpoint->health() != fleet::Health::Unknown;
     if (i < service.totals.endpoints.size()) {
@@ -99,7 +104,7 @@ admin::RuleLive Live::rule_status(const rules::RulePtr& rule) {
     const Stats stats = service->kv ? service->kv->index().stats() : Stats{};
     for (std::size_t i = 0; i < service->pool->size(); ++i) {
         const fleet::Member& member = (*service->pool)[i];
-        admin::EndpointLive live = endpoint_of(*service, i);
+        admin::EndpointLive live = endpoint_of(*service, i, now);
         if (service->kv) {
             live.kv = kv_of(*service->kv_members[i], stats, *rule, now);
         }

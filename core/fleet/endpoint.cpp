@@ -35,6 +35,20 @@ std::string_view to_string(Health health) noexcept {
     return "unknown";
 }
 
+std::string_view to_string(Mark mark) noexcept {
+    switch (mark) {
+        case Mark::None:
+            return "";
+        case Mark::Refused:
+            return "it refused a connection or a request a moment ago";
+        case Mark::Draining:
+            return "it says that it is draining";
+        case Mark::Gone:
+            return "its core is gone or its port refuses connections";
+    }
+    return "";
+}
+
 Endpoint::Endpoint(std::uint64_t id, std::string ip, std::uint16_t port)
     : id_(id),
       ip_(std::move(ip)),
@@ -111,6 +125,19 @@ void Endpoint::set_health(Health health, std::string_view why) {
 void Endpoint::set_host_state(rules::HostState state) noexcept {
     if (host_state_.exchange(state, std::memory_order_relaxed) != state) {
         changed_us_.store(wall_us(), std::memory_order_relaxed);
+    }
+}
+
+void Endpoint::pass_over(Mark why, std::uint64_t now) noexcept {
+    const std::uint64_t until = now + (why == Mark::Refused ? kRefusedUs : kOutUs);
+    mark_.store(until << kMarkBits | static_cast<std::uint64_t>(why), std::memory_order_relaxed);
+}
+
+void Endpoint::end_mark() noexcept {
+    std::uint64_t mark = mark_.load(std::memory_order_relaxed);
+    if (static_cast<Mark>(mark & kMarkMask) != Mark::Draining) {
+        // Another mark that was set meanwhile stays.
+        mark_.compare_exchange_strong(mark, 0, std::memory_order_relaxed);
     }
 }
 

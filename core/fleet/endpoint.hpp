@@ -32,6 +32,22 @@ struct Load {
 enum class Health : std::uint32_t { Unknown = 0, Ready, Busy, Asleep, Suspect, Down };
 std::string_view to_string(Health health) noexcept;
 
+// Why traffic passes an endpoint over for a moment.
+enum class Mark : std::uint8_t {
+    None = 0,
+    Refused,   // it refused a connection or a request
+    Draining,  // it says that it takes nothing new
+    Gone,      // its core is gone, or its port refuses while requests wait
+};
+std::string_view to_string(Mark mark) noexcept;
+
+// Whether somebody is behind the port; see silence.hpp.
+struct PortLook {
+    std::atomic<std::uint64_t> next_us{0};     // not before; whoever moves it looks
+    std::atomic<std::uint64_t> gap_us{0};      // between the last two looks
+    std::atomic<std::uint64_t> refused_us{0};  // when a look began that was refused; 0 = never
+};
+
 struct Model {
     std::string name;
     std::string parent;  // an adapter's base model; empty for a base model
@@ -40,6 +56,9 @@ struct Model {
 
 class Endpoint {
 public:
+    static constexpr std::uint64_t kRefusedUs = 1'000'000;
+    static constexpr std::uint64_t kOutUs = 5'000'000;  // Draining, Gone
+
     // `id` is unique in this process and never reused.
     Endpoint(std::uint64_t id, std::string ip, std::uint16_t port);
 
@@ -84,23 +103,30 @@ public:
     }
 
     // --- traffic's voice [any]
-    // A connect was refused or timed out, or the engine said that it takes no new requests
-    // (draining): the endpoint is passed over until `until_us` unless nothing else is left. A
-    // successful connect ends it.
-    void note_refused(std::uint64_t until_us) noexcept {
-        refused_until_us_.store(until_us, std::memory_order_relaxed);
-    }
-    void note_connected() noexcept {
-        if (refused_until_us_.load(std::memory_order_relaxed) != 0) {
-            refused_until_us_.store(0, std::memory_order_relaxed);
+    // Passed over from now on while another endpoint is left. It ends by itself (kRefusedUs,
+    // kOutUs), so that a wrong guess costs seconds.
+    void pass_over(Mark why, std::uint64_t now) noexcept;
+    // An answer below 500 came. It ends a mark, but not that of a drain: while an engine drains it
+    // still answers some requests and refuses others.
+    void note_answered() noexcept {
+        if (mark_.load(std::memory_order_relaxed) != 0) {
+            end_mark();
         }
     }
-    bool is_refusing(std::uint64_t now) const noexcept {
-        return refused_until_us_.load(std::memory_order_relaxed) > now;
+    Mark mark(std::uint64_t now) const noexcept {
+        const std::uint64_t mark = mark_.load(std::memory_order_relaxed);
+        return mark >> kMarkBits > now ? static_cast<Mark>(mark & kMarkMask) : Mark::None;
     }
+    bool is_passed_over(std::uint64_t now) const noexcept { return mark(now) != Mark::None; }
+    // What those know who wait for it in silence.
+    PortLook& port_look() noexcept { return port_look_; }
 
 private:
     friend class Lease;
+    static constexpr unsigned kMarkBits = 2;
+    static constexpr std::uint64_t kMarkMask = (1U << kMarkBits) - 1;
+
+    void end_mark() noexcept;
     void publish(const Load& load) noexcept;
 
     const std::uint64_t id_;
@@ -114,7 +140,8 @@ private:
     std::atomic<std::uint64_t> changed_us_{0};
     std::atomic<std::uint32_t> block_tokens_{0};
     std::atomic<std::uint64_t> epoch_{0};
-    std::atomic<std::uint64_t> refused_until_us_{0};
+    std::atomic<std::uint64_t> mark_{0};  // until when, and why in the lowest bits
+    PortLook port_look_;
     // What readers see; each is a sample, so they need not agree to the last request.
     std::atomic<std::uint32_t> running_{0};
     std::atomic<std::uint32_t> waiting_{0};

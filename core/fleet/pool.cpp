@@ -13,6 +13,8 @@ std::string_view to_string(Excluded why) noexcept {
             return "down";
         case Excluded::Draining:
             return "draining";
+        case Excluded::Open:
+            return "open";
         case Excluded::Standby:
             return "standby";
         case Excluded::Model:
@@ -26,7 +28,7 @@ Pool::Pool(std::vector<Member> members)
       has_backups_(std::any_of(members_.begin(), members_.end(),
                                [](const Member& m) { return m.spec.backup; })) {}
 
-Excluded Pool::excluded(std::size_t i, std::string_view served_model) const {
+Excluded Pool::excluded(std::size_t i, std::string_view served_model, std::uint64_t now) const {
     const Member& m = members_[i];
     const rules::HostState host = m.endpoint->host_state();
     if (host == rules::HostState::Red) {
@@ -42,6 +44,9 @@ Excluded Pool::excluded(std::size_t i, std::string_view served_model) const {
     if (health == Health::Down || health == Health::Asleep) {
         return Excluded::Down;
     }
+    if (m.breaker && !m.breaker->admits(now)) {
+        return Excluded::Open;
+    }
     if (!served_model.empty() && m.endpoint->has_models()) {
         const auto models = m.endpoint->models();
         const auto serves = [&](const Model& model) {
@@ -54,7 +59,7 @@ Excluded Pool::excluded(std::size_t i, std::string_view served_model) const {
     return Excluded::No;
 }
 
-std::string Pool::reason(std::size_t i) const {
+std::string Pool::reason(std::size_t i, std::uint64_t now) const {
     const Member& m = members_[i];
     const rules::HostState host = m.endpoint->host_state();
     if (host != rules::HostState::Green) {
@@ -70,7 +75,21 @@ std::string Pool::reason(std::size_t i) const {
     if (health == Health::Down || health == Health::Asleep) {
         return m.endpoint->health_reason();
     }
-    return {};
+    if (m.breaker && !m.breaker->admits(now)) {
+        return "breaker " + std::string(to_string(m.breaker->state(now)));
+    }
+    return std::string(to_string(m.endpoint->mark(now)));
+}
+
+std::uint32_t Pool::retry_after_sec(std::uint64_t now) const {
+    constexpr std::uint64_t kMost = 60;
+    std::uint64_t least = UINT64_MAX;
+    for (const Member& m : members_) {
+        if (m.breaker && m.breaker->state(now) == BreakerState::Open) {
+            least = std::min(least, m.breaker->open_for_us(now) / 1'000'000U + 1);
+        }
+    }
+    return static_cast<std::uint32_t>(least == UINT64_MAX ? 1 : std::min(least, kMost));
 }
 
 }  // namespace sluice::fleet

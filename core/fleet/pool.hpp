@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/fleet/breaker.hpp"
 #include "core/fleet/endpoint.hpp"
 #include "core/fleet/probe.hpp"
 #include "core/rules/rule.hpp"
@@ -17,13 +18,14 @@ namespace sluice::fleet {
 
 // Why an endpoint may not be chosen now; the words are those of receipts.
 // Disabled is what an operator took out; to a request it is down.
-enum class Excluded : std::uint8_t { No, Down, Disabled, Draining, Standby, Model };
+enum class Excluded : std::uint8_t { No, Down, Disabled, Draining, Open, Standby, Model };
 std::string_view to_string(Excluded why) noexcept;
 
 struct Member {
     rules::EndpointSpec spec;
     EndpointPtr endpoint;
-    ProbeStatePtr probe;  // null: not monitored
+    ProbeStatePtr probe;      // null: not monitored
+    BreakerPtr breaker = {};  // null: the rule has none
 };
 
 class Pool {
@@ -40,9 +42,11 @@ public:
 
     // `served_model`: the name that will be sent upstream; empty = any. An endpoint whose models
     // are not known serves every model.
-    Excluded excluded(std::size_t i, std::string_view served_model) const;
-    // Why a probe or the adapter took the endpoint out, for read-back.
-    std::string reason(std::size_t i) const;
+    Excluded excluded(std::size_t i, std::string_view served_model, std::uint64_t now) const;
+    // Why a probe, the adapter or traffic took the endpoint out, for read-back.
+    std::string reason(std::size_t i, std::uint64_t now) const;
+    // When a breaker lets somebody try again, at least a second: for who was turned away.
+    std::uint32_t retry_after_sec(std::uint64_t now) const;
 
 private:
     std::vector<Member> members_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/clock.hpp"
 #include "core/base/log.hpp"
 
 namespace sluice::flow {
@@ -172,7 +173,11 @@ void Conductor::tick() {
     if (listeners_.has_unbound()) {
         listeners_.reconcile(*shared_.directory.get());
     }
+    const std::uint64_t now = now_us();
     for (auto& [number, kept] : kept_) {
+        for (const auto& [id, breaker] : kept.breakers) {
+            breaker->heal(now);
+        }
         if (kept.key) {
             refresh_key(kept, false);
         }

@@ -12,6 +12,7 @@
 //   KvPlane (inventory)               the rule has kvExactMode; by endpoint id   Kept
 //   engine and selector instance      the plugin's part of the rule is           PluginBook
 //   selector's state (a cursor)       its instance is                            the instance
+//   Breaker                           rule and endpoint are, and cb_enable       Kept
 //   Occupancy, BackendKey             the rule is; the path is                   Kept
 //   listener                          some rule has the VIP                      Listeners
 //   upstream connections              the address is                             the workers
@@ -66,7 +67,7 @@ public:
     bool is_bound(const rules::ListenAddress& at) const;
 
     // Every few seconds: binds VIPs that could not be bound at start, and looks whether the files
-    // of backend keys have changed.
+    // of backend keys have changed; breakers whose time is over are half open.
     void tick();
     // VIPs of rules that are not bound, for readiness: "10.0.0.1:8080: address in use".
     std::vector<std::string> unbound() const;
@@ -85,6 +86,7 @@ private:
         std::map<std::uint64_t, std::shared_ptr<route::EndpointTotals>>
             endpoint_totals;                                         // by EndpointSpec::id
         std::map<std::uint64_t, plugin::AttachmentPtr> attachments;  // by endpoint id
+        std::map<std::uint64_t, fleet::BreakerPtr> breakers;         // by EndpointSpec::id
         route::OccupancyPtr occupancy = std::make_shared<route::Occupancy>();
         fleet::BackendKeyPtr key;  // null without backend_auth_file
         bool is_key_lost = false;
@@ -98,6 +100,8 @@ private:
     void take_plane(const rules::Rule& rule, Kept& kept, route::Service& service);
     static void take_key(const rules::Rule& rule, Kept& kept);
     static void refresh_key(Kept& kept, bool is_forced);
+    static fleet::BreakerPtr breaker_of(const rules::Rule& rule, const rules::EndpointSpec& spec,
+                                        Kept& kept);
     static route::Totals totals_of(const rules::Rule& rule, Kept& kept);
     void attach(const rules::Rule& rule, const fleet::Pool& pool, Kept& kept);
     void hand_over_routes();

@@ -1,4 +1,6 @@
 // How the conductor makes the Service of a rule from what the rule had before.
+#include <algorithm>
+
 #include "core/base/log.hpp"
 #include "core/flow/conductor.hpp"
 
@@ -190,6 +192,22 @@ void Conductor::refresh_key(Kept& kept, bool is_forced) {
     kept.is_key_lost = !changed;
 }
 
+// An edit of other fields keeps what a breaker knows, one of its numbers too.
+fleet::BreakerPtr Conductor::breaker_of(const rules::Rule& rule, const rules::EndpointSpec& spec,
+                                        Kept& kept) {
+    if (!rule.breaker.is_on) {
+        kept.breakers.erase(spec.id);
+        return nullptr;
+    }
+    fleet::BreakerPtr& breaker = kept.breakers[spec.id];
+    if (breaker) {
+        breaker->configure(rule.breaker);
+    } else {
+        breaker = std::make_shared<fleet::Breaker>(rule.id, spec.name(), rule.breaker);
+    }
+    return breaker;
+}
+
 std::shared_ptr<route::Service> Conductor::make_service(const rules::RulePtr& rule, Kept& kept) {
     auto service = std::make_shared<route::Service>();
     service->rule = rule;
@@ -200,11 +218,17 @@ std::shared_ptr<route::Service> Conductor::make_service(const rules::RulePtr& ru
         const fleet::EndpointPtr live = endpoint(spec);
         const fleet::Member* before = member_of(kept.service, live->id());
         const fleet::ProbeState* known = before == nullptr ? nullptr : before->probe.get();
-        members.push_back({spec, live, prober_.probe(spec, rule->probe, known)});
+        members.push_back(
+            {spec, live, prober_.probe(spec, rule->probe, known), breaker_of(*rule, spec, kept)});
         names->endpoints.push_back(members.back().endpoint->name());
         // The address was checked with the rule.
         service->addresses.push_back(net::Address::parse_ip(spec.ip, spec.port).value());
     }
+    std::erase_if(kept.breakers, [&](const auto& entry) {
+        return std::none_of(
+            rule->endpoints.begin(), rule->endpoints.end(),
+            [&](const rules::EndpointSpec& spec) { return spec.id == entry.first; });
+    });
     service->names = std::move(names);
     service->pool = std::make_shared<const fleet::Pool>(std::move(members));
     service->selector = selector_of(rule, *service->pool);

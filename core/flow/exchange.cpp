@@ -16,6 +16,8 @@ Exchange::Exchange(WorkerState& worker, const rules::ListenAddress& listener,
     : worker_(worker),
       listener_(listener),
       client_(client),
+      halt_(client.departure()),
+      halts_with_gateway_(worker.last_words, halt_),
       scratch_(worker.scratch.take()),
       receipt_(scratch_->receipt),
       reply_(scratch_->reply),
@@ -62,9 +64,32 @@ std::uint64_t Exchange::since_start_us() const noexcept {
     return worker_.loop.now_us() - std::min(worker_.loop.now_us(), client_.started_us());
 }
 
-net::Wait Exchange::wait_ms(std::uint64_t ms) const noexcept {
+net::Wait Exchange::wait_ms(std::uint64_t ms) noexcept {
     const std::uint64_t own = worker_.loop.after(std::chrono::milliseconds(ms));
-    return {std::min(own, deadline_us_), &client_.departure()};
+    return {std::min(own, deadline_us_), &halt_};
+}
+
+net::Wait Exchange::next_wait(std::uint64_t ms) noexcept {
+    silence_.begin(worker_.loop.now_us(), wait_ms(ms).deadline_us);
+    return same_wait();
+}
+
+bool Exchange::is_pause(const Error& error) {
+    const std::uint64_t now = worker_.loop.now_us();
+    if (error.code != Code::Timeout || now < silence_.deadline_us() || silence_.is_over(now)) {
+        return false;
+    }
+    is_gone_ = silence_.is_gone(worker_.loop, service_->addresses[*chosen_],
+                                (*service_->pool)[*chosen_].endpoint);
+    return !is_gone_;
+}
+
+void Exchange::interrupted() {
+    if (client_.departure().fired()) {
+        client_left();
+        return;
+    }
+    refuse({503, "shutting_down", "the gateway stops and waits no longer", {}, "api_error"});
 }
 
 void Exchange::client_left() {
@@ -95,7 +120,8 @@ bool Exchange::is_taken() {
 
 net::Task<void> Exchange::answer_refusal() {
     const std::string body = error_body(*refusal_, receipt_.id, receipt_.model);
-    const http::Header extra[] = {{"X-Request-Id", receipt_.id}, {"Retry-After", "1"}};
+    const std::string later = std::to_string(refusal_->retry_after_sec);
+    const http::Header extra[] = {{"X-Request-Id", receipt_.id}, {"Retry-After", later}};
     const bool may_retry = refusal_->status == 503 || refusal_->status == 429;
     const http::HeaderSpan fields(extra, may_retry ? 2 : 1);
     const Status sent =
@@ -215,7 +241,7 @@ net::Task<bool> Exchange::tokenize() {
                             });
             const Status loaded = co_await loading.done(wait_ms(0));
             if (!loaded && loaded.error().code == Code::Cancelled) {
-                client_left();
+                interrupted();
                 co_return false;
             }
             model = load->model;
@@ -228,7 +254,7 @@ net::Task<bool> Exchange::tokenize() {
         Offload reading(worker_.loop, worker_.shared.compute, [job] { job->run(); });
         const Status done = co_await reading.done(wait_ms(0));
         if (!done && done.error().code == Code::Cancelled) {
-            client_left();
+            interrupted();
             co_return false;
         }
         if (done) {
@@ -311,6 +337,7 @@ void Exchange::settle() {
         leg.bytes = client_.bytes_sent();
     }
     upstream_.close();
+    permit_.release();
     lease_.release();
     place_.release();
     count();

@@ -17,7 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/fleet/endpoint.hpp"
+#include "core/fleet/breaker.hpp"
+#include "core/fleet/silence.hpp"
 #include "core/flow/observer.hpp"
 #include "core/flow/shared.hpp"
 #include "core/http/server.hpp"
@@ -50,14 +51,29 @@ private:
     // One attempt at the chosen endpoint.
     enum class Attempt { Answered, Elsewhere, Over };
     net::Task<Attempt> attempt(const route::Decision& decision);
-    net::Task<Status> send_and_read_head(const route::Decision& decision);
-    net::Task<Attempt> judge(const route::Decision& decision);
+    net::Task<Status> send_and_read_head();
+    // False: the endpoint's breaker lets nobody through now.
+    bool take_permit(const fleet::Member& member);
+    bool refuse_unrouted();
+    // What the attempt came to when no answer could be had.
+    Attempt lose_connect(const Error& error);
+    Attempt lose(const Error& error);
+    // What the attempt came to when the answer says that something is wrong.
+    Attempt judge(const route::Decision& decision);
+    Attempt judge_first_event(const route::Decision& decision, std::string_view error);
+    route::Judgement ask_adapter(int status, std::string_view text) const;
+    bool is_load(route::Judgement judgement) const;
     bool has_alternative(std::size_t chosen, route::Judgement judgement) const;
     // Whether the rule as it is now (null: gone) still has an endpoint of this request's pool.
     bool is_still_in(const route::Service* now, std::size_t index) const;
     void pass_over_removed();
-    void send_reply_head();
+    // Until when to wait for the endpoint's next bytes, at most `ms` (0 = no limit). When nothing
+    // came until then is_pause() says whether to wait on; an endpoint that is gone is no pause.
+    net::Wait next_wait(std::uint64_t ms) noexcept;
+    net::Wait same_wait() noexcept { return {silence_.deadline_us(), &halt_}; }
+    bool is_pause(const Error& error);
     net::Task<void> fail_relay(const Error& error);
+    void note_error_event();
 
     // Notes what the client will be told instead of an engine's answer; returns false.
     bool refuse(route::Refusal refusal);
@@ -68,9 +84,12 @@ private:
     bool is_capped() const noexcept { return worker_.loop.now_us() >= cap_us_; }
     bool refuse_timeout();
     void client_left();
+    // A wait was ended from outside: the client is gone, or the gateway stops.
+    void interrupted();
+    fleet::Endpoint& endpoint() const { return *(*service_->pool)[*chosen_].endpoint; }
     void settle();
     void count();
-    net::Wait wait_ms(std::uint64_t ms) const noexcept;
+    net::Wait wait_ms(std::uint64_t ms) noexcept;
     std::uint64_t since_start_us() const noexcept;
     bool is_json_body() const noexcept;
     route::LegRecord& leg() noexcept { return receipt_.legs.back(); }
@@ -78,6 +97,8 @@ private:
     WorkerState& worker_;
     const rules::ListenAddress& listener_;
     http::ServerStream& client_;
+    net::Cancel halt_;  // ends every wait for an endpoint
+    net::CancelWith halts_with_gateway_;
     std::unique_ptr<Scratch> scratch_;
     route::Receipt& receipt_;
     ReplyHead& reply_;
@@ -99,8 +120,12 @@ private:
     route::InFlight in_flight_;
     std::optional<std::size_t> chosen_;  // pool index of the last attempt
     fleet::Lease lease_;
+    fleet::Permit permit_;
+    fleet::Silence silence_;
     http::UpstreamStream upstream_;
+    std::string_view first_part_;  // of the answer; upstream_'s until it is read on
     bool has_first_part_ = false;
+    bool is_gone_ = false;                     // the endpoint: its port refuses while we wait
     std::uint64_t deadline_us_ = net::kNever;  // of the whole exchange, the cap included
     std::uint64_t cap_us_ = net::kNever;       // max_stream_duration_sec
     std::uint64_t first_byte_us_ = 0;

@@ -4,18 +4,6 @@
 #include "core/flow/reply.hpp"
 
 namespace sluice::flow {
-namespace {
-
-// A stream's head is held back this long for its first event: an engine that dies at once is then
-// still an honest 502.
-constexpr std::uint64_t kHeadHoldMs = 250;
-
-}  // namespace
-
-void Exchange::send_reply_head() {
-    client_.send_head(status_, reply_.for_client(receipt_.id),
-                      reply_.client_framing(client_.head().method == "HEAD"), reply_.reason());
-}
 
 net::Task<void> Exchange::relay() {
     const std::uint64_t chunk_gap_ms = service_->rule->timeouts.chunk_gap_ms;
@@ -28,110 +16,107 @@ net::Task<void> Exchange::relay() {
         worker_.metrics.stream_began(receipt_.model);
     }
     client_.release_body();
-    if (has_first_part_) {
-        send_reply_head();
-        observer_.see(scratch_->first_part);
-        const Status sent = co_await client_.send_body(scratch_->first_part);
-        if (!sent) {
+    client_.send_head(status_, reply_.for_client(receipt_.id),
+                      reply_.client_framing(client_.head().method == "HEAD"), reply_.reason());
+    if (!has_first_part_) {
+        const Status flushed = co_await client_.flush();
+        if (!flushed) {
             client_left();
             co_return;
         }
     }
-    bool is_complete = upstream_.is_complete();
-    while (!is_complete) {
-        const bool is_held = !client_.head_taken();
-        const bool holds_less = chunk_gap_ms == 0 || chunk_gap_ms > kHeadHoldMs;
-        const std::uint64_t gap_ms = is_held && holds_less ? kHeadHoldMs : chunk_gap_ms;
+    std::string_view bytes = first_part_;
+    bool has_bytes = has_first_part_;
+    while (true) {
+        const bool is_complete = upstream_.is_complete();
+        if (has_bytes) {
+            observer_.see(bytes);
+            if (is_complete && kind == Observer::Kind::Events && status_ < 300 &&
+                !observer_.has_events()) {
+                receipt_.outcome = route::Outcome::Truncated;
+                permit_.failed("its stream held no event", worker_.loop.now_us());
+                co_await end_stream_with_error("empty_stream",
+                                               "the endpoint's stream held no event");
+                co_return;
+            }
+            const Status sent = co_await client_.send_body(bytes, is_complete);
+            if (!sent) {
+                client_left();
+                if (is_overdue()) {
+                    receipt_.outcome = route::Outcome::Timeout;
+                    receipt_.error_code = is_capped() ? "max_stream_duration" : "total_timeout";
+                }
+                co_return;
+            }
+        }
+        if (is_complete) {
+            break;
+        }
         if (is_overdue()) {
             // An endpoint that never pauses is never waited for.
             const Error late = net::error_for(net::Op::kTimedOut, "answer");
             co_await fail_relay(late);
             co_return;
         }
-        auto part = co_await upstream_.read_body(wait_ms(gap_ms));
-        if (!part && part.error().code == Code::Timeout && is_held && !is_overdue()) {
-            send_reply_head();
-            const Status flushed = co_await client_.flush();
-            if (!flushed) {
-                client_left();
-                co_return;
-            }
-            continue;
+        auto part = co_await upstream_.read_body(next_wait(chunk_gap_ms));
+        while (!part && is_pause(part.error())) {
+            part = co_await upstream_.read_body(same_wait());
         }
         if (!part) {
             co_await fail_relay(part.error());
             co_return;
         }
-        is_complete = part->last;
-        observer_.see(part->bytes);
-        if (is_held) {
-            send_reply_head();
-        }
-        if (is_complete && kind == Observer::Kind::Events && status_ < 300 &&
-            !observer_.has_events()) {
-            receipt_.outcome = route::Outcome::Truncated;
-            co_await end_stream_with_error("empty_stream", "the endpoint's stream held no event");
-            co_return;
-        }
-        const Status sent = co_await client_.send_body(part->bytes, is_complete);
-        if (!sent) {
-            client_left();
-            if (is_overdue()) {
-                receipt_.outcome = route::Outcome::Timeout;
-                receipt_.error_code = is_capped() ? "max_stream_duration" : "total_timeout";
-            }
-            co_return;
-        }
+        bytes = part->bytes;
+        has_bytes = true;
     }
-    if (!client_.head_taken()) {
-        send_reply_head();
+    if (!observer_.error().empty()) {
+        note_error_event();
     }
-    const Status finished = co_await client_.finish();
-    if (!finished) {
-        client_left();
-    }
+    permit_.completed();
 }
 
-// The answer cannot be completed. What the client has seen decides how it is told.
+// The answer cannot be completed: whoever follows a stream is told in it, others see it break.
 net::Task<void> Exchange::fail_relay(const Error& error) {
-    if (error.code == Code::Cancelled) {
+    const bool is_stopped = error.code == Code::Cancelled;
+    if (is_stopped && client_.departure().fired()) {
         client_left();
         co_return;
     }
-    const bool is_timeout = error.code == Code::Timeout;
+    const bool is_timeout = error.code == Code::Timeout && !is_gone_;
     const bool is_late = is_timeout && is_overdue();
-    leg().verdict = is_late ? "cut_off" : is_timeout ? "stalled" : "died";
+    struct Said {
+        const char* verdict;
+        const char* code;     // of a stream's last event
+        const char* message;  // of the same
+        const char* plain;    // code in the receipt of an answer that is no stream
+    };
+    const Said said =
+        is_stopped ? Said{"cut_off", "shutting_down", "the gateway stops and waits no longer",
+                          "shutting_down"}
+        : is_late && is_capped()
+            ? Said{"cut_off", "max_stream_duration", "the rule's limit for one response has passed",
+                   "max_stream_duration"}
+        : is_late ? Said{"cut_off", "total_timeout", "the rule's limit for one request has passed",
+                         "response_stalled"}
+        : is_timeout
+            ? Said{"stalled", "stream_stalled", "the endpoint fell silent", "response_stalled"}
+        : is_gone_
+            ? Said{"gone", "endpoint_gone",
+                   "the endpoint is silent and its port refuses connections", "endpoint_gone"}
+            : Said{"died", "stream_truncated", "the endpoint ended within its answer",
+                   "response_truncated"};
+    leg().verdict = said.verdict;
+    if (!is_stopped && !is_late) {
+        permit_.failed(said.message, worker_.loop.now_us());
+    }
     log::warn("response broke off",
               {{"endpoint", leg().endpoint}, {"request_id", receipt_.id}, {"reason", error.what}});
-    if (!client_.head_taken()) {
-        if (is_timeout) {
-            refuse_timeout();
-        } else {
-            refuse({502,
-                    "upstream_failed",
-                    "the endpoint ended before its answer began",
-                    {},
-                    "api_error"});
-        }
-        co_return;
-    }
     receipt_.outcome = is_timeout ? route::Outcome::Timeout : route::Outcome::Truncated;
     if (observer_.kind() == Observer::Kind::Events) {
-        const bool is_cap = is_late && is_capped();
-        const char* const code = is_cap       ? "max_stream_duration"
-                                 : is_late    ? "total_timeout"
-                                 : is_timeout ? "stream_stalled"
-                                              : "stream_truncated";
-        const char* const message = is_cap       ? "the rule's limit for one response has passed"
-                                    : is_late    ? "the rule's limit for one request has passed"
-                                    : is_timeout ? "the endpoint fell silent"
-                                                 : "the endpoint ended within its answer";
-        co_await end_stream_with_error(code, message);
+        co_await end_stream_with_error(said.code, said.message);
         co_return;
     }
-    receipt_.error_code = is_late && is_capped() ? "max_stream_duration"
-                          : is_timeout           ? "response_stalled"
-                                                 : "response_truncated";
+    receipt_.error_code = said.plain;
     client_.abort();
 }
 

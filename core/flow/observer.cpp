@@ -9,6 +9,8 @@
 namespace sluice::flow {
 namespace {
 
+constexpr std::string_view kErrorEvent = "{\"error\"";
+
 // Where a quoted name stands in JSON text. Quotes are everywhere there, underscores are not: the
 // name is looked for by its first one.
 std::size_t find_name(std::string_view text, std::string_view quoted_name) {
@@ -61,6 +63,19 @@ std::optional<std::uint64_t> number_of(std::string_view text, std::string_view q
 
 }  // namespace
 
+std::string_view leading_error(std::string_view stream) noexcept {
+    constexpr std::string_view kField = "data:";
+    if (!stream.starts_with(kField)) {
+        return {};
+    }
+    stream.remove_prefix(kField.size());
+    if (stream.starts_with(' ')) {
+        stream.remove_prefix(1);
+    }
+    return stream.starts_with(kErrorEvent) ? stream.substr(0, stream.find_first_of("\r\n"))
+                                           : std::string_view();
+}
+
 Usage read_usage(std::string_view json) {
     // Inside a JSON string the quotes would be escaped, so this name is a member's.
     const std::size_t at = find_last_name(json, "\"usage\"");
@@ -96,6 +111,7 @@ void Observer::begin(Kind kind) {
         tail_.shrink_to_fit();
     }
     usage_ = {};
+    error_.clear();
     has_events_ = false;
     is_done_ = false;
     is_line_cut_ = false;
@@ -172,6 +188,9 @@ void Observer::see_line(std::string_view line) {
     if (line == "[DONE]") {
         is_done_ = true;
         return;
+    }
+    if (line.starts_with(kErrorEvent)) {
+        error_ = line.substr(0, kMaxError);
     }
     if (find_name(line, "\"prompt_tokens\"") != std::string_view::npos) {
         const Usage usage = read_usage(line);

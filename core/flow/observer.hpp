@@ -25,9 +25,13 @@ struct Usage {
 // The numbers of the last usage object in a piece of JSON text; empty members where none stands.
 Usage read_usage(std::string_view json);
 
+// The first event of a stream when it is an error: its JSON text, else empty.
+std::string_view leading_error(std::string_view stream) noexcept;
+
 class Observer {
 public:
     static constexpr std::size_t kTail = 8192;
+    static constexpr std::size_t kMaxError = 1024;
 
     enum class Kind : std::uint8_t { Json, Events, Other };
     // By Content-Type.
@@ -39,6 +43,8 @@ public:
     // Valid at any time; complete when the body is.
     Usage usage() const;
     bool has_events() const noexcept { return has_events_; }
+    // The last event that was an error, its first kMaxError bytes; empty: none was.
+    const std::string& error() const noexcept { return error_; }
     bool is_done() const noexcept { return is_done_; }  // [DONE] came
     // What has to come first if an event is added here: what was relayed may end within one.
     std::string_view event_gap() const noexcept {
@@ -54,6 +60,7 @@ private:
 
     Kind kind_ = Kind::Other;
     std::string tail_;  // Events: an unfinished line; Json: the end of the body so far
+    std::string error_;
     Usage usage_;
     bool has_events_ = false;
     bool is_done_ = false;

@@ -81,12 +81,13 @@ void scrape(const Directory& directory, std::vector<Family>& out) {
     KvFamilies kv;
     double up = 0;
     double down = 0;
+    const std::uint64_t now = now_us();
     for (const route::ServicePtr& service : directory.services) {
         const std::string number = std::to_string(service->rule->number);
         add(engine, {{"service", number}, {"engine", service->rule->engine}}, 1);
         for (std::size_t i = 0; i < service->pool->size(); ++i) {
             const fleet::Member& member = (*service->pool)[i];
-            (service->pool->excluded(i, {}) == fleet::Excluded::No ? up : down) += 1;
+            (service->pool->excluded(i, {}, now) == fleet::Excluded::No ? up : down) += 1;
             add(info,
                 {{"service", number},
                  {"ep_idx", std::to_string(member.spec.ep_idx)},

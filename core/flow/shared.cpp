@@ -13,7 +13,6 @@ void Scratch::reset() {
     upstream_head.clear();
     pieces.clear();
     tried.clear();
-    first_part.clear();
 }
 
 }  // namespace sluice::flow

@@ -71,7 +71,6 @@ struct Scratch {
     std::string upstream_head;
     std::vector<std::string_view> pieces;  // the body as it goes upstream
     std::vector<std::size_t> tried;        // pool indexes that failed
-    std::string first_part;                // of an answer that is judged before it is relayed
 };
 
 struct WorkerState {
@@ -89,6 +88,7 @@ struct WorkerState {
     http::UpstreamPool upstreams;
     route::Ladder ladder;
     FlowMetrics metrics;
+    net::Cancel last_words;  // fired when the gateway waits no longer: exchanges end with an error
     Spares<json::BodyReader> readers;
     Spares<Scratch> scratch;
 };

@@ -129,6 +129,10 @@ void Worker::drain() {
     });
 }
 
+void Worker::speak_last_words() {
+    run([](State& state) { state.worker.last_words.fire(); });
+}
+
 WorkerCounts Worker::counts() {
     WorkerCounts out;
     run([&](State& state) {

@@ -41,6 +41,9 @@ public:
     void close(const rules::ListenAddress& at);
     // Ends idle connections, lets live exchanges finish.
     void drain();
+    // Exchanges that are left end now and say so: a stream with an error event, one that was not
+    // answered yet with a 503. They take as long as their clients take to hear it.
+    void speak_last_words();
     WorkerCounts counts();
     // Ends what is left and the thread.
     void stop();

@@ -90,7 +90,8 @@ public:
                            net::Wait wait);
     net::Task<Status> send(std::string_view head, std::string_view body, net::Wait wait);
 
-    // The head of the final response; interim ones are skipped. Valid until read_body().
+    // The head of the final response; interim ones are skipped. Valid until read_body(). After a
+    // time-out, of read_body() too, it may be called again.
     net::Task<Result<ResponseHead>> read_head(net::Wait wait);
     // The request's Connection-style field of the response, for is_hop_by_hop().
     std::string_view connection_value() const noexcept;

@@ -26,8 +26,10 @@ bool UpstreamStream::Connection::may_be_kept() const noexcept {
            framing.kind != BodyKind::UntilClose && !socket.is_hung_up() && !socket.is_readable();
 }
 
+// After a time-out the caller may go on waiting; if not, the answer is incomplete and the
+// connection is not kept for that.
 Error UpstreamStream::Connection::failed(Error error) noexcept {
-    is_spoiled = true;
+    is_spoiled = is_spoiled || error.code != Code::Timeout;
     return error;
 }
 

@@ -65,4 +65,16 @@ private:
     Link link_;
 };
 
+// Fires one Cancel when another is fired, for a wish with a second source beside its parent.
+class CancelWith final : public Cancel::Waiter {
+public:
+    CancelWith(Cancel& source, Cancel& target) : target_(target) {
+        source.fired() ? target_.fire() : source.attach(*this);
+    }
+    void cancelled() noexcept override { target_.fire(); }
+
+private:
+    Cancel& target_;
+};
+
 }  // namespace sluice::net

@@ -22,6 +22,7 @@ struct Refusal {
     std::string message;     // for people
     std::string_view param;  // the body member at fault, or empty
     std::string_view type = "invalid_request_error";
+    std::uint32_t retry_after_sec = 1;  // said with a 429 or 503
 };
 
 struct Facts {

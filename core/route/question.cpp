@@ -16,6 +16,8 @@ std::uint32_t exclusion_bit(fleet::Excluded why) noexcept {
             return SLUICE_EX_DOWN;
         case fleet::Excluded::Draining:
             return SLUICE_EX_DRAIN;
+        case fleet::Excluded::Open:
+            return SLUICE_EX_BREAKER;
         case fleet::Excluded::Standby:
             return SLUICE_EX_STANDBY;
         case fleet::Excluded::Model:
@@ -38,7 +40,7 @@ void Rows::fill(const Question& q) {
     for (std::size_t i = 0; i < pool.size(); ++i) {
         const fleet::Member& member = pool[i];
         const fleet::Load load = member.endpoint->load();
-        fleet::Excluded why = pool.excluded(i, q.served_model);
+        fleet::Excluded why = pool.excluded(i, q.served_model, q.now_us);
         if (why == fleet::Excluded::No && contains(q.tried, i)) {
             why = fleet::Excluded::Down;
         }
@@ -65,7 +67,7 @@ void Rows::fill(const Question& q) {
     if (q.service.pool->has_backups()) {
         hold_back_standbys(q);
     }
-    pass_over_refusing(q);
+    pass_over_marked(q);
 }
 
 // A backup carries traffic only while every primary is out; one that refused a connection a moment
@@ -73,7 +75,7 @@ void Rows::fill(const Question& q) {
 void Rows::hold_back_standbys(const Question& q) {
     const fleet::Pool& pool = *q.service.pool;
     for (std::size_t i = 0; i < size(); ++i) {
-        if (!pool[i].spec.backup && is_free(i) && !pool[i].endpoint->is_refusing(q.now_us)) {
+        if (!pool[i].spec.backup && is_free(i) && !pool[i].endpoint->is_passed_over(q.now_us)) {
             for (std::size_t j = 0; j < size(); ++j) {
                 if (pool[j].spec.backup && is_free(j)) {
                     candidates_[j].excluded = exclusion_bit(fleet::Excluded::Standby);
@@ -101,25 +103,26 @@ void Rows::admit_unknown_models() {
     }
 }
 
-// An endpoint that refused a connection a moment ago is passed over while another is left.
-void Rows::pass_over_refusing(const Question& q) {
+// An endpoint with a mark is passed over while another is left.
+void Rows::pass_over_marked(const Question& q) {
     const fleet::Pool& pool = *q.service.pool;
-    const auto is_refusing = [&](std::size_t i) {
-        return is_free(i) && pool[i].endpoint->is_refusing(q.now_us);
+    const auto is_marked = [&](std::size_t i) {
+        return is_free(i) && pool[i].endpoint->is_passed_over(q.now_us);
     };
     std::size_t free = 0;
-    std::size_t refusing = 0;
+    std::size_t marked = 0;
     for (std::size_t i = 0; i < size(); ++i) {
         free += is_free(i) ? 1U : 0U;
-        refusing += is_refusing(i) ? 1U : 0U;
+        marked += is_marked(i) ? 1U : 0U;
     }
-    if (refusing == 0 || refusing == free) {
+    if (marked == 0 || marked == free) {
         return;
     }
     for (std::size_t i = 0; i < size(); ++i) {
-        if (is_refusing(i)) {
+        if (is_marked(i)) {
             candidates_[i].excluded |= SLUICE_EX_BREAKER;
-            excluded_[i] = "down";
+            const bool is_draining = pool[i].endpoint->mark(q.now_us) == fleet::Mark::Draining;
+            excluded_[i] = is_draining ? "draining" : "down";
         }
     }
 }

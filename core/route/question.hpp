@@ -59,7 +59,7 @@ public:
 private:
     void admit_unknown_models();
     void hold_back_standbys(const Question& q);
-    void pass_over_refusing(const Question& q);
+    void pass_over_marked(const Question& q);
 
     std::vector<sluice_candidate> candidates_;
     std::vector<std::string_view> excluded_;

@@ -49,14 +49,14 @@ constexpr Field kRetry[] = {
 };
 
 constexpr Field kBreaker[] = {
-    number("failures", NotYet, 1, 1000)
+    number("failures", Built, 1, 1000)
         .otherwise("5")
-        .says("Consecutive failures that open it; 3 for P/D rules."),
-    number("open_ms", NotYet, 1, kDayMs).otherwise("30000").says("How long it stays open."),
-    number("half_open_trials", NotYet, 1, 1000)
+        .says("Consecutive failed connects and broken answers that open it; 3 for P/D rules."),
+    number("open_ms", Built, 1, kDayMs).otherwise("30000").says("How long it stays open."),
+    number("half_open_trials", Built, 1, 1000)
         .otherwise("3")
-        .says("Requests let through before it closes."),
-    number("origin_5xx", NotYet, 0, 1000)
+        .says("Requests at a time that try a half-open endpoint; the first success closes it."),
+    number("origin_5xx", Built, 0, 1000)
         .otherwise("3")
         .process("LLB_PD_ORIGIN_ERR_THRESHOLD")
         .says("Consecutive 5xx answers that open it; 0 counts none."),
@@ -119,8 +119,9 @@ constexpr Field kTraffic[] = {
         .zero_absent()
         .otherwise("2")
         .says("Consecutive failures before an endpoint is inactive."),
-    flag("cb_enable", NotYet).says("Whether a breaker takes failing endpoints out."),
-    object("breaker", NotYet).of(kBreaker).says("The breaker's numbers."),
+    flag("cb_enable", Built)
+        .says("Whether a breaker takes failing endpoints out; P/D rules always have one."),
+    object("breaker", Built).of(kBreaker).says("The breaker's numbers."),
 
     flag("sse_mode", Built).says("Taken for compatibility: event streams are always handled."),
     text("session_header_name", NotYet)

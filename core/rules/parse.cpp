@@ -112,6 +112,9 @@ std::optional<Refusal> take_service(Effective& in, const Defaults& defaults, Dra
     if (auto refusal = check_pool(in, out)) {
         return refusal;
     }
+    if (auto refusal = take_breaker(in, out)) {
+        return refusal;
+    }
     if (auto refusal = check_guard(in)) {
         return refusal;
     }

@@ -21,7 +21,8 @@ std::optional<Refusal> take_probe(Effective& in, Draft& out);
 std::optional<Refusal> take_limits(Effective& in, Draft& out);
 // Prefill/decode: roles and what needs them.
 std::optional<Refusal> check_pool(const Effective& in, const Draft& out);
-// Admission, keys, sessions, breaker, and the addresses of events.
+std::optional<Refusal> take_breaker(Effective& in, Draft& out);
+// Admission, keys, sessions, and the addresses of events.
 std::optional<Refusal> check_guard(Effective& in);
 // After check_supported(): which plugins serve the rule.
 std::optional<Refusal> take_plugins(Effective& in, const Loaded& loaded, Draft& out);

@@ -1,4 +1,5 @@
-// Prefill/decode: the roles of the endpoints and the fields that need them.
+// Prefill/decode: the roles of the endpoints and the fields that need them; the breaker, whose
+// numbers depend on it.
 #include <algorithm>
 
 #include "core/rules/parse_parts.hpp"
@@ -31,14 +32,28 @@ std::optional<Refusal> check_pool(const Effective& in, const Draft& out) {
                            ": it requires pd_disagg_mode and kvEngineType sglang",
                        "absent or 0"};
     }
-    const bool is_broken = in.was_given("breaker.failures") || in.was_given("breaker.open_ms") ||
-                           in.was_given("breaker.half_open_trials") ||
-                           in.was_given("breaker.origin_5xx");
-    if (is_broken && !is_pd && !in.boolean("cb_enable")) {
+    return std::nullopt;
+}
+
+std::optional<Refusal> take_breaker(Effective& in, Draft& out) {
+    const bool is_pd = in.boolean("pd_disagg_mode");
+    const bool is_given = in.was_given("breaker.failures") || in.was_given("breaker.open_ms") ||
+                          in.was_given("breaker.half_open_trials") ||
+                          in.was_given("breaker.origin_5xx");
+    if (is_given && !is_pd && !in.boolean("cb_enable")) {
         return Refusal{400, "breaker_needs_cb_enable", "breaker",
                        "breaker is given, but cb_enable is false and the rule is not a P/D rule",
                        "absent, or cb_enable true"};
     }
+    if (is_pd && !in.was_given("breaker.failures")) {
+        in.set("breaker.failures", Json(std::uint64_t{3}));
+    }
+    BreakerSpec& breaker = out.rule.breaker;
+    breaker.is_on = is_pd || in.boolean("cb_enable");
+    breaker.failures = in.u32("breaker.failures");
+    breaker.open_ms = in.u64("breaker.open_ms");
+    breaker.half_open_trials = in.u32("breaker.half_open_trials");
+    breaker.origin_5xx = in.u32("breaker.origin_5xx");
     return std::nullopt;
 }
 

@@ -61,6 +61,16 @@ struct Retry {
     bool operator==(const Retry&) const = default;
 };
 
+// cb_enable and breaker
+struct BreakerSpec {
+    bool is_on = false;
+    std::uint32_t failures = 5;          // consecutive, that open it
+    std::uint64_t open_ms = 30'000;      // how long it stays open
+    std::uint32_t half_open_trials = 3;  // requests at a time while half open
+    std::uint32_t origin_5xx = 3;        // consecutive 5xx answers that open it; 0 = none do
+    bool operator==(const BreakerSpec&) const = default;
+};
+
 // client_handoff_fields: body members that only an orchestrator may set, sent by a client
 enum class Handoff : std::uint8_t { Drop, Refuse, Pass };
 
@@ -112,6 +122,7 @@ struct Rule {
     ProbeSpec probe;
     Timeouts timeouts;
     Retry retry;
+    BreakerSpec breaker;
     std::uint64_t max_body_bytes = 64ULL << 20U;
     bool is_admin_up = true;             // adminStateUp: false serves nothing, keeps everything
     std::uint32_t connection_limit = 0;  // connectionLimit: requests at a time; 0 = no limit

@@ -103,7 +103,7 @@ REFUSED = [
     ({"serviceArguments": {"id": "x"}}, 409, "immutable", "id"),
     ({"serviceArguments": {"probetimeout": 5}}, 400, "unknown_field", "probetimeout"),
     ({"serviceArguments": {"probeRetries": "5"}}, 422, "wrong_type", "probeRetries"),
-    ({"serviceArguments": {"cb_enable": True}}, 400, "not_supported_yet", "cb_enable"),
+    ({"serviceArguments": {"breaker": {"failures": 6}}}, 400, "breaker_needs_cb_enable", "breaker"),
     ({"serviceArguments": None}, 400, "required", "serviceArguments"),
     ({"endpoints": []}, 400, "endpoints_range", "endpoints"),
     ({"allowedSources": [{"prefix": "x"}]}, 400, "malformed_source", "allowedSources[0].prefix"),

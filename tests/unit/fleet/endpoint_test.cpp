@@ -80,20 +80,20 @@ TEST_SUITE("fleet/pool") {
         auto endpoint = std::make_shared<fleet::Endpoint>(1, "10.0.0.7", 8000);
         rules::EndpointSpec spec;
         const fleet::Pool pool({{spec, endpoint, nullptr}});
-        CHECK(pool.excluded(0, "m") == fleet::Excluded::No);
+        CHECK(pool.excluded(0, "m", 1) == fleet::Excluded::No);
         endpoint->set_models({{"other", {}, false}, {"lora", "other", true}});
-        CHECK(pool.excluded(0, "m") == fleet::Excluded::Model);
-        CHECK(pool.excluded(0, "lora") == fleet::Excluded::No);
-        CHECK(pool.excluded(0, {}) == fleet::Excluded::No);
+        CHECK(pool.excluded(0, "m", 1) == fleet::Excluded::Model);
+        CHECK(pool.excluded(0, "lora", 1) == fleet::Excluded::No);
+        CHECK(pool.excluded(0, {}, 1) == fleet::Excluded::No);
         endpoint->set_health(fleet::Health::Busy, "full");
-        CHECK(pool.excluded(0, "lora") == fleet::Excluded::No);
+        CHECK(pool.excluded(0, "lora", 1) == fleet::Excluded::No);
         endpoint->set_health(fleet::Health::Asleep, "asleep");
-        CHECK(pool.excluded(0, "lora") == fleet::Excluded::Down);
-        CHECK(pool.reason(0) == "asleep");
+        CHECK(pool.excluded(0, "lora", 1) == fleet::Excluded::Down);
+        CHECK(pool.reason(0, 1) == "asleep");
         spec.weight = 0;
         const fleet::Pool drained({{spec, endpoint, nullptr}});
-        CHECK(drained.excluded(0, {}) == fleet::Excluded::Draining);
-        CHECK(drained.reason(0) == "weight 0");
+        CHECK(drained.excluded(0, {}, 1) == fleet::Excluded::Draining);
+        CHECK(drained.reason(0, 1) == "weight 0");
     }
 }
 
@@ -103,20 +103,20 @@ TEST_SUITE("fleet/pool") {
         const fleet::Pool pool({{rules::EndpointSpec{}, endpoint, nullptr}});
         CHECK(endpoint->changed_us() == 0);
         endpoint->set_host_state(rules::HostState::Yellow);
-        CHECK(pool.excluded(0, {}) == fleet::Excluded::Draining);
-        CHECK(pool.reason(0) == "host state yellow");
+        CHECK(pool.excluded(0, {}, 1) == fleet::Excluded::Draining);
+        CHECK(pool.reason(0, 1) == "host state yellow");
         const std::uint64_t changed = endpoint->changed_us();
         CHECK(changed > 0);
         endpoint->set_host_state(rules::HostState::Yellow);
         CHECK(endpoint->changed_us() == changed);
         endpoint->set_host_state(rules::HostState::Red);
-        CHECK(pool.excluded(0, {}) == fleet::Excluded::Disabled);
-        CHECK(to_string(pool.excluded(0, {})) == "down");
-        CHECK(pool.reason(0) == "host state red");
+        CHECK(pool.excluded(0, {}, 1) == fleet::Excluded::Disabled);
+        CHECK(to_string(pool.excluded(0, {}, 1)) == "down");
+        CHECK(pool.reason(0, 1) == "host state red");
         endpoint->set_health(fleet::Health::Down, "dead");
-        CHECK(pool.excluded(0, {}) == fleet::Excluded::Disabled);
+        CHECK(pool.excluded(0, {}, 1) == fleet::Excluded::Disabled);
         endpoint->set_host_state(rules::HostState::Green);
-        CHECK(pool.excluded(0, {}) == fleet::Excluded::Down);
-        CHECK(pool.reason(0) == "dead");
+        CHECK(pool.excluded(0, {}, 1) == fleet::Excluded::Down);
+        CHECK(pool.reason(0, 1) == "dead");
     }
 }

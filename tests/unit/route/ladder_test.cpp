@@ -287,9 +287,9 @@ TEST_SUITE("route/ladder") {
 
     TEST_CASE("an endpoint that refused a moment ago is used only when nothing else is left") {
         Bench b(2);
-        (*b.service.pool)[0].endpoint->note_refused(now_us() + 60'000'000);
+        (*b.service.pool)[0].endpoint->pass_over(fleet::Mark::Refused, now_us() + 60'000'000);
         CHECK(b.choose().index == 1);
-        (*b.service.pool)[1].endpoint->note_refused(now_us() + 60'000'000);
+        (*b.service.pool)[1].endpoint->pass_over(fleet::Mark::Refused, now_us() + 60'000'000);
         CHECK(b.choose().is_found);
     }
 
@@ -369,10 +369,10 @@ TEST_SUITE("route/ladder") {
         CHECK(after.tier == Tier::KvExact);
         CHECK(b.excluded(2).empty());
         fleet::Endpoint& first = *(*b.service.pool)[0].endpoint;
-        first.note_refused(now_us() + 60'000'000);
+        first.pass_over(fleet::Mark::Refused, now_us() + 60'000'000);
         CHECK(b.choose().index == 3);
         CHECK(b.excluded(0) == "down");
-        first.note_connected();
+        first.note_answered();
         CHECK(b.choose().index == 0);
         first.set_health(fleet::Health::Down, "gone");
         CHECK(b.choose().index == 3);

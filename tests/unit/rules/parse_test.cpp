@@ -108,6 +108,15 @@ TEST_CASE("the documented TensorRT-LLM rules are known and wait for their engine
     CHECK(code(with(R"("kvHashAlgo":"blockhash_trtllm")")) == "not_supported_yet");
 }
 
+TEST_CASE("a breaker is there when it is asked for, with the numbers that were given") {
+    CHECK(accepted(body({})).rule.breaker == BreakerSpec{});
+    const std::string numbers = R"({"failures":7,"open_ms":1,"half_open_trials":2,"origin_5xx":0})";
+    CHECK(accepted(body({{"cb_enable", "true"}, {"breaker", numbers}})).rule.breaker ==
+          BreakerSpec{true, 7, 1, 2, 0});
+    CHECK(accepted(body({{"cb_enable", "true"}})).rule.breaker ==
+          BreakerSpec{true, 5, 30'000, 3, 3});
+}
+
 TEST_CASE("every field that is built arrives in the rule") {
     const Parsed parsed = accepted(body(
         {{"id", R"("r-1")"},

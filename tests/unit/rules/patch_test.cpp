@@ -48,6 +48,9 @@ std::string other_value(const Field& field) {
     if (name == "probereq" || name == "probeport") {
         return "";  // with a probetype only
     }
+    if (name == "breaker") {
+        return "";  // with cb_enable only
+    }
     if (name == "probetype") {
         return R"("none")";
     }
@@ -274,7 +277,7 @@ TEST_CASE_FIXTURE(Fixture, "a refused patch says why and changes nothing") {
           Row{arguments(R"("probeRetries":101)"), 422, "out_of_range", "probeRetries"},
           Row{arguments(R"("probeport":9)"), 400, "malformed_service_pport", "probeport"},
           Row{arguments(R"("kvExactMode":2)"), 400, "kv_exact_mode_reserved", "kvExactMode"},
-          Row{arguments(R"("cb_enable":true)"), 400, "not_supported_yet", "cb_enable"},
+          Row{arguments(R"("breaker":{"failures":7})"), 400, "breaker_needs_cb_enable", "breaker"},
           Row{arguments(R"("oper":1)"), 400, "oper_unused", "oper"},
           Row{arguments(R"("backend_auth_file":"***")"), 400, "auth_file_hidden",
               "backend_auth_file"},

@@ -1,0 +1,165 @@
+// What an attempt came to: why there was no answer, what an answer that is an error means, and what
+// the endpoint's breaker and mark learn of it.
+#include <algorithm>
+
+#include "core/flow/exchange.hpp"
+
+namespace sluice::flow {
+
+Exchange::Attempt Exchange::lose_connect(const Error& error) {
+    if (error.code == Code::Cancelled) {
+        interrupted();
+        return Attempt::Over;
+    }
+    if (is_overdue()) {
+        leg().verdict = "connect_timeout";
+        refuse_timeout();
+        return Attempt::Over;
+    }
+    const std::uint64_t now = worker_.loop.now_us();
+    endpoint().pass_over(fleet::Mark::Refused, now);
+    permit_.failed("no connection", now);
+    leg().verdict = "connect_failed";
+    return Attempt::Elsewhere;
+}
+
+// Connected, but nothing came that could be given to the client.
+Exchange::Attempt Exchange::lose(const Error& error) {
+    if (error.code == Code::Cancelled) {
+        interrupted();
+        return Attempt::Over;
+    }
+    const std::uint64_t now = worker_.loop.now_us();
+    if (error.code == Code::Timeout && !is_gone_) {
+        if (!is_overdue()) {
+            permit_.failed("no answer in time", now);
+        }
+        leg().verdict = "first_byte_timeout";
+        refuse_timeout();
+        return Attempt::Over;
+    }
+    permit_.failed(is_gone_ ? "its port refuses connections" : "it died before it answered", now);
+    leg().verdict = is_gone_ ? "gone" : "died";
+    if (service_->rule->retry.after_dispatch && error.code != Code::Protocol) {
+        return Attempt::Elsewhere;
+    }
+    if (is_gone_) {
+        refuse({502,
+                "endpoint_gone",
+                "the endpoint is silent and its port refuses connections",
+                {},
+                "api_error"});
+    } else {
+        refuse({502,
+                "upstream_failed",
+                "the endpoint failed before it answered: " + error.what,
+                {},
+                "api_error"});
+    }
+    return Attempt::Over;
+}
+
+route::Judgement Exchange::ask_adapter(int status, std::string_view text) const {
+    std::vector<sluice_pair> headers;
+    for (const http::Header& h : reply_.headers()) {
+        headers.push_back({{h.name.data(), h.name.size()}, {h.value.data(), h.value.size()}});
+    }
+    sluice_request request{};
+    request.size = sizeof request;
+    request.flags = static_cast<std::uint32_t>(facts_.is_stream ? SLUICE_REQ_STREAM : 0);
+    request.request_id = {receipt_.id.data(), receipt_.id.size()};
+    request.path = {facts_.path.data(), facts_.path.size()};
+    request.model = {served_model_.data(), served_model_.size()};
+    request.client = {client_ip_.data(), client_ip_.size()};
+    request.attempt = receipt_.legs.back().attempt - 1;
+    request.body = {reinterpret_cast<const std::uint8_t*>(body_.data()), body_.size()};
+    return service_->engine->judge(*chosen_, request, status, headers, text);
+}
+
+// Full, not broken: by the adapter's word, or because the answer asks to come again later.
+bool Exchange::is_load(route::Judgement judgement) const {
+    return judgement == route::Judgement::Busy || status_ == 429 ||
+           (status_ == 503 && !reply_.header("Retry-After").empty());
+}
+
+// An error is looked at before it is relayed: an engine that drains, or whose core is gone, says so
+// with a 500, and another endpoint can still take the request.
+Exchange::Attempt Exchange::judge(const route::Decision& decision) {
+    const std::uint64_t now = worker_.loop.now_us();
+    const route::Judgement judgement = ask_adapter(status_, first_part_);
+    if (judgement == route::Judgement::Elsewhere) {
+        // 502 to 504 come from what stands before an engine, and pass.
+        endpoint().pass_over(status_ == 500 ? fleet::Mark::Draining : fleet::Mark::Refused, now);
+    }
+    is_load(judgement) ? permit_.release() : permit_.origin_error(now);
+    const bool may_go_on =
+        judgement == route::Judgement::Elsewhere || judgement == route::Judgement::Busy;
+    if (may_go_on && has_alternative(decision.index, judgement)) {
+        leg().verdict = judgement == route::Judgement::Busy ? "busy" : "draining";
+        return Attempt::Elsewhere;
+    }
+    leg().verdict = "relayed";
+    return Attempt::Answered;
+}
+
+// A stream whose first event is an error: the client has seen nothing of it yet.
+Exchange::Attempt Exchange::judge_first_event(const route::Decision& decision,
+                                              std::string_view error) {
+    leg().verdict = "relayed";
+    if (ask_adapter(500, error) != route::Judgement::Elsewhere) {
+        permit_.answered();
+        return Attempt::Answered;
+    }
+    const std::uint64_t now = worker_.loop.now_us();
+    endpoint().pass_over(fleet::Mark::Gone, now);
+    permit_.failed("its core is gone", now);
+    if (!has_alternative(decision.index, route::Judgement::Elsewhere)) {
+        return Attempt::Answered;
+    }
+    leg().verdict = "gone";
+    return Attempt::Elsewhere;
+}
+
+// A stream that was relayed had an error in it.
+void Exchange::note_error_event() {
+    if (ask_adapter(500, observer_.error()) == route::Judgement::Elsewhere) {
+        const std::uint64_t now = worker_.loop.now_us();
+        endpoint().pass_over(fleet::Mark::Gone, now);
+        permit_.failed("its core is gone", now);
+    }
+}
+
+bool Exchange::refuse_timeout() {
+    if (is_capped()) {
+        return refuse({504,
+                       "max_stream_duration",
+                       "the rule's limit for one response has passed",
+                       {},
+                       "api_error"});
+    }
+    return refuse(
+        {504, "upstream_timeout", "the endpoint did not answer in time", {}, "api_error"});
+}
+
+bool Exchange::has_alternative(std::size_t chosen, route::Judgement judgement) const {
+    // A primary that is full is not out: its backup stays one.
+    const bool spares_backups =
+        judgement == route::Judgement::Busy && !(*service_->pool)[chosen].spec.backup;
+    if (receipt_.legs.size() > service_->rule->retry.connect) {
+        return false;
+    }
+    const route::ServicePtr now = service_of(*worker_.directory, service_->rule->number);
+    for (std::size_t i = 0; i < service_->pool->size(); ++i) {
+        const bool is_tried =
+            std::find(scratch_->tried.begin(), scratch_->tried.end(), i) != scratch_->tried.end();
+        const bool is_spared = spares_backups && (*service_->pool)[i].spec.backup;
+        if (i != chosen && !is_tried && !is_spared && is_still_in(now.get(), i) &&
+            service_->pool->excluded(i, served_model_, worker_.loop.now_us()) ==
+                fleet::Excluded::No) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace sluice::flow
