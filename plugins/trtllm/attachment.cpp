@@ -1,9 +1,19 @@
 #include "plugins/trtllm/attachment.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace sluice::trtllm {
+
+namespace {
+
+// The connection was refused, or broke before a reply. A time-out proves nothing.
+bool is_refused(const sluice_http_result& r) noexcept {
+    return r.status == SLUICE_E_UNAVAILABLE && r.http_code == 0;
+}
+
+}  // namespace
 
 Attachment::Attachment(const Host& host, const Settings& settings, const sluice_endpoint& endpoint,
                        std::uint32_t watch)
@@ -42,7 +52,7 @@ void Attachment::get(HttpCall& call, std::string_view target, std::uint64_t max_
     ask.max_body_bytes = max_bytes;
     // One that cannot begin is asked again at another tick.
     (void)call.start(host_, ask, [this, done](const sluice_http_result& r) {
-        call_ended(r);
+        heard(r);
         (this->*done)(r);
     });
 }
@@ -169,16 +179,15 @@ void Attachment::restarted() {
 }
 
 void Attachment::call_ended(const sluice_http_result& result) {
-    if (result.status == SLUICE_E_UNAVAILABLE && result.http_code == 0) {
-        ++refused_connections_;
-        return;
+    heard(result);
+    if (is_refused(result)) {
+        // A drain whose connection broke, or an engine that is gone: a second call tells.
+        get(version_call_, "/version", kMaxSmallBody, &Attachment::on_version);
     }
-    if (result.http_code == 0) {
-        return;  // a time-out proves nothing
-    }
-    const bool was_down = refused_connections_ >= kDownAfter;
-    refused_connections_ = 0;
-    if (was_down) {
+}
+
+void Attachment::heard(const sluice_http_result& result) {
+    if (result.http_code != 0 && std::exchange(is_down_, false)) {
         engine_changed("it was down");
     }
 }
@@ -204,6 +213,7 @@ void Attachment::engine_changed(std::string_view why) {
 }
 
 void Attachment::on_version(const sluice_http_result& r) {
+    is_down_ = is_down_ || is_refused(r);
     if (r.status != SLUICE_OK || r.http_code != 200) {
         return;
     }

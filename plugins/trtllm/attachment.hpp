@@ -30,7 +30,6 @@ public:
     static constexpr std::uint64_t kRecheckTicks = 60;  // a refusal; metrics that are not there
     static constexpr std::uint64_t kModelsEveryTicks = 10;
     static constexpr std::uint64_t kSilentTicks = 3;  // served traffic without events
-    static constexpr unsigned kDownAfter = 2;         // connections refused in a row
 
     Attachment(const Host& host, const Settings& settings, const sluice_endpoint& endpoint,
                std::uint32_t watch);
@@ -63,6 +62,7 @@ private:
     void on_models(const sluice_http_result& r);
     void on_metrics(const sluice_http_result& r);
     void judge_silence();
+    void heard(const sluice_http_result& result);
     void engine_changed(std::string_view why);
     void tell_facts();
 
@@ -84,7 +84,7 @@ private:
     std::uint64_t epoch_ = 1;
     std::uint32_t ranks_ = 0;
     std::uint32_t max_running_ = 0;
-    unsigned refused_connections_ = 0;  // in a row
+    bool is_down_ = false;  // its port refused; when it answers again, another process does
     bool has_models_ = false;
     bool has_metrics_ = true;  // until told otherwise
 
