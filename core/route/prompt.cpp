@@ -97,6 +97,12 @@ void read_chat(const Facts& facts, const tokens::Model* model, Prompt& out) {
     encode(*model, *text, flag(*facts.body, "add_special_tokens", false), out);
 }
 
+// TensorRT-LLM's way to ask for an adapter; its events do not show one's blocks apart.
+bool asks_for_adapter(const Facts& facts) {
+    const json::Field* field = facts.body == nullptr ? nullptr : facts.body->find("lora_request");
+    return field != nullptr && field->type != json::Type::Null;
+}
+
 }  // namespace
 
 void Prompt::reset() {
@@ -134,7 +140,9 @@ bool is_token_prompt(const Facts& facts) {
 void read_prompt(const Facts& facts, const tokens::Model* model, json::BodyReader& reader,
                  Prompt& out) {
     out.reset();
-    if (facts.api == Api::Completions && facts.body != nullptr) {
+    if (asks_for_adapter(facts)) {
+        out.miss = "adapter";
+    } else if (facts.api == Api::Completions && facts.body != nullptr) {
         read_completion(facts, model, reader, out);
     } else if (facts.api == Api::Chat && facts.body != nullptr) {
         read_chat(facts, model, out);

@@ -124,15 +124,18 @@ TEST_SUITE("route/prompt") {
             std::vector<std::uint32_t> want;
             const char* miss;
         };
-        for (const Row& row : {Row{R"({"prompt":[5,6,7]})", {5, 6, 7}, ""},
-                               Row{R"({"prompt":[[5,6],[7]]})", {5, 6}, ""},
-                               Row{R"({"prompt":[5,-1]})", {}, "tokenize"},
-                               Row{R"({"prompt":[5,1.5]})", {}, "tokenize"},
-                               Row{R"({"prompt":"text"})", {}, "tokenize"},
-                               Row{R"({"prompt":["a","b"]})", {}, "tokenize"},
-                               Row{R"({"prompt":[]})", {}, "text_empty"},
-                               Row{R"({"prompt":null})", {}, "text_empty"},
-                               Row{R"({"model":"m"})", {}, "text_empty"}}) {
+        for (const Row& row :
+             {Row{R"({"prompt":[5,6,7]})", {5, 6, 7}, ""},
+              Row{R"({"prompt":[[5,6],[7]]})", {5, 6}, ""},
+              Row{R"({"prompt":[5,-1]})", {}, "tokenize"},
+              Row{R"({"prompt":[5,1.5]})", {}, "tokenize"},
+              Row{R"({"prompt":"text"})", {}, "tokenize"},
+              Row{R"({"prompt":["a","b"]})", {}, "tokenize"},
+              Row{R"({"prompt":[]})", {}, "text_empty"},
+              Row{R"({"prompt":null})", {}, "text_empty"},
+              Row{R"({"model":"m"})", {}, "text_empty"},
+              Row{R"({"prompt":[5],"lora_request":{"lora_int_id":3}})", {}, "adapter"},
+              Row{R"({"prompt":[5],"lora_request":null})", {5}, ""}}) {
             CAPTURE(row.body);
             json::BodyReader reader;
             const std::string text = padded(row.body);
