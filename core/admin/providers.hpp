@@ -92,13 +92,9 @@ struct Inventory {
 
 // GET /config/endpoint/all: one probe.
 struct HealthRow {
-    std::string host;
+    std::string host;  // that a rule or health object named
     std::string name;
-    std::string type;  // tcp | http | none
-    std::string path;  // http
-    std::uint16_t port = 0;
-    std::uint32_t retries = 0;
-    std::uint32_t interval_sec = 0;
+    rules::ProbeSpec probe;
     bool is_up = true;
     std::string reason;       // of the last try; empty after a success
     std::uint64_t tries = 0;  // successful ones, which the delays are of
@@ -134,6 +130,8 @@ public:
     // --- live state
     // Every probe in force and every health object.
     virtual std::vector<HealthRow> health() = 0;
+    // Unsupported, with what is lacking, when this machine cannot probe so.
+    virtual Status can_probe(const rules::ProbeSpec& probe) = 0;
     // Receipts from now on that match `filter` (its limit does not count), one of `every`; each is
     // a server-sent event with the receipt as its data.
     virtual std::shared_ptr<StreamSource> flow_stream(const FlowFilter& filter,

@@ -51,6 +51,7 @@ public:
                                        std::size_t limit) override;
     admin::RuleLive rule_status(const rules::RulePtr& rule) override;
     std::vector<admin::HealthRow> health() override;
+    Status can_probe(const rules::ProbeSpec& probe) override;
     std::shared_ptr<admin::StreamSource> flow_stream(const admin::FlowFilter& filter,
                                                      std::uint64_t every) override;
 

@@ -19,17 +19,6 @@ void describe(admin::HealthRow& row, const fleet::ProbeState& probe) {
     row.max_us = delays.max_us;
 }
 
-admin::HealthRow row_of(const std::string& host, std::uint16_t port, const rules::ProbeSpec& spec) {
-    admin::HealthRow row;
-    row.host = host;
-    row.type = rules::probe_type(spec.kind);
-    row.path = spec.kind == rules::ProbeSpec::Kind::Http ? spec.path : "";
-    row.port = port;
-    row.retries = spec.retries;
-    row.interval_sec = spec.interval_sec;
-    return row;
-}
-
 }  // namespace
 
 std::vector<admin::HealthRow> Live::health() {
@@ -50,9 +39,10 @@ std::vector<admin::HealthRow> Live::health() {
     std::vector<admin::HealthRow> out;
     std::set<fleet::ProbeStatePtr> listed;
     for (const flow::Conductor::Watched& watched : conductor_.health_objects()) {
-        const rules::ProbeSpec& spec = watched.object.probe;
-        admin::HealthRow row = row_of(watched.object.host, spec.port, spec);
+        admin::HealthRow row;
+        row.host = watched.object.host;
         row.name = watched.object.name;
+        row.probe = watched.object.probe;
         row.is_object = true;
         if (watched.probe) {
             describe(row, *watched.probe);
@@ -67,19 +57,24 @@ std::vector<admin::HealthRow> Live::health() {
         if (listed.contains(probe)) {
             continue;
         }
-        const fleet::ProbeTarget& target = probe->target();
-        admin::HealthRow row = row_of(target.host, target.port, target.spec);
-        row.name = rules::default_probe_name(target.host, target.spec.kind, target.port);
+        admin::HealthRow row;
+        row.probe = probe->spec();
+        row.host = row.probe.address;
+        row.name = rules::default_probe_name(row.host, row.probe.kind, row.probe.port);
         row.rules = std::move(numbers);
         describe(row, *probe);
         out.push_back(std::move(row));
     }
     // By address, so that two looks can be compared.
     std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
-        return std::tie(a.host, a.port, a.name, a.type, a.path, a.interval_sec, a.retries) <
-               std::tie(b.host, b.port, b.name, b.type, b.path, b.interval_sec, b.retries);
+        return std::tie(a.host, a.probe.port, a.name, a.probe) <
+               std::tie(b.host, b.probe.port, b.name, b.probe);
     });
     return out;
+}
+
+Status Live::can_probe(const rules::ProbeSpec& probe) {
+    return fleet::can_probe(probe);
 }
 
 }  // namespace sluice::app

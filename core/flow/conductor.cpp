@@ -18,6 +18,24 @@ public:
     }
 };
 
+// Whether this machine can probe as the rule asks. A rule that asked so before stays: it came with
+// the state file from a machine that could.
+std::optional<rules::Refusal> check_probes(const rules::Rule& next, const rules::Rule* previous,
+                                           std::vector<rules::Warning>& warnings) {
+    for (const rules::EndpointSpec& endpoint : next.endpoints) {
+        const Status can = fleet::can_probe(rules::probe_of(next, endpoint));
+        if (can) {
+            continue;
+        }
+        if (previous == nullptr || previous->probe.kind != next.probe.kind) {
+            return rules::Refusal{400, "probe_impossible", "probetype", can.error().what, ""};
+        }
+        warnings.push_back({"probe_impossible", "probetype", can.error().what});
+        break;
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 Conductor::Conductor(Shared& shared, std::vector<std::unique_ptr<Worker>>& workers,
@@ -68,6 +86,9 @@ std::optional<rules::Refusal> Conductor::prepare(const rules::RulePtr& next,
                                                  std::vector<rules::Warning>& warnings) {
     const std::lock_guard lock(mu_);
     if (auto refusal = plugins_.check(*next, previous.get(), warnings)) {
+        return refusal;
+    }
+    if (auto refusal = check_probes(*next, previous.get(), warnings)) {
         return refusal;
     }
     const rules::ListenAddress at{next->key.ip, next->key.port};

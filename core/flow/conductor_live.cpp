@@ -28,9 +28,7 @@ void Conductor::setting(std::string_view name, std::string_view value) {
         // Probes that stay are held by the old list until the new one holds them.
         std::vector<Watched> next;
         for (const auto& [key, object] : objects->all()) {
-            rules::EndpointSpec spec;
-            spec.ip = object.host;
-            next.push_back({object, prober_.probe(spec, object.probe)});
+            next.push_back({object, prober_.probe(object.probe)});
         }
         watched_ = std::move(next);
         retain_probes(*shared_.directory.get());

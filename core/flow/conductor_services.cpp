@@ -218,8 +218,8 @@ std::shared_ptr<route::Service> Conductor::make_service(const rules::RulePtr& ru
         const fleet::EndpointPtr live = endpoint(spec);
         const fleet::Member* before = member_of(kept.service, live->id());
         const fleet::ProbeState* known = before == nullptr ? nullptr : before->probe.get();
-        members.push_back(
-            {spec, live, prober_.probe(spec, rule->probe, known), breaker_of(*rule, spec, kept)});
+        members.push_back({spec, live, prober_.probe(rules::probe_of(*rule, spec), known),
+                           breaker_of(*rule, spec, kept)});
         names->endpoints.push_back(members.back().endpoint->name());
         // The address was checked with the rule.
         service->addresses.push_back(net::Address::parse_ip(spec.ip, spec.port).value());

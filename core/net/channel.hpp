@@ -12,6 +12,7 @@ struct Channel {
     int fd = -1;
     bool readable = false;  // a receive may succeed: set by an edge, cleared by a short read
     bool writable = false;  // a send may succeed: set by an edge, cleared when the kernel is full
+    bool is_stream = true;  // a short receive has emptied it
     bool hung_up = false;   // FIN, RST or an error was seen
     IoOp* reader = nullptr;
     IoOp* writer = nullptr;

@@ -56,7 +56,8 @@ Result<Channel*> EpollLoop::open_channel(int fd, ChannelRole role) {
         channel = new Channel;
     }
     channel->fd = fd;
-    channel->writable = role == ChannelRole::Connected;
+    channel->writable = role == ChannelRole::Connected || role == ChannelRole::Datagram;
+    channel->is_stream = role != ChannelRole::Datagram;
     epoll_event event{};
     event.events = role == ChannelRole::Listening ? EPOLLIN | EPOLLET
                                                   : EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
@@ -104,7 +105,7 @@ bool EpollLoop::try_recv(IoOp& op, Channel& channel) noexcept {
             op.set_outcome(0);
             // A short read emptied the socket: what comes next makes a new edge. The end of the
             // data, once announced, makes none, so after a hang-up we go on until we read it.
-            if (op.moved_ < op.into_.size() && !channel.hung_up) {
+            if (op.moved_ < op.into_.size() && channel.is_stream && !channel.hung_up) {
                 channel.readable = false;
             }
             return true;

@@ -35,7 +35,7 @@ namespace sluice::net {
 enum class Backend { Epoll };
 
 // What a descriptor is when a loop takes it over.
-enum class ChannelRole { Connected, Connecting, Listening };
+enum class ChannelRole { Connected, Connecting, Listening, Datagram };
 
 class SleepOp final : public Op {
 public:
@@ -90,7 +90,7 @@ protected:
     friend class IoOp;
     friend class Socket;
     friend class Listener;
-    friend Task<Result<Socket>> connect(Loop&, Address, Wait);
+    friend Task<Result<Socket>> connect(Loop&, Address, Wait, Transport);
 
     // What a back end is asked to do; see Op for the meaning.
     virtual Result<Channel*> open_channel(int fd, ChannelRole role) = 0;

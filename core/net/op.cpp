@@ -99,6 +99,11 @@ Error error_for(int outcome, const char* what) {
         case ETIMEDOUT:
             code = Code::Timeout;
             break;
+        case EPROTONOSUPPORT:
+        case ESOCKTNOSUPPORT:
+        case EAFNOSUPPORT:
+            code = Code::Unsupported;
+            break;
         default:
             break;
     }

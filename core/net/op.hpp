@@ -4,8 +4,8 @@
 // Owns:    an Op lives in the frame of the coroutine that awaits it. Destroyed while pending it
 //          withdraws itself, so that frames may be destroyed at any moment.
 // Errors:  Code::Timeout, Cancelled (the Cancel fired), Closed (reset, broken pipe, own socket
-// closed
-//          meanwhile), Unavailable (refused, unreachable), Io (anything else the system said).
+//          closed meanwhile), Unavailable (refused, unreachable), Unsupported (not in this kernel),
+//          Io (anything else the system said).
 #pragma once
 #include <coroutine>
 #include <cstddef>

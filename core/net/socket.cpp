@@ -25,9 +25,9 @@ void set_keepalive(int fd) noexcept {
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-int open_stream(const Address& address) noexcept {
+int open_stream(const Address& address, int protocol = IPPROTO_TCP) noexcept {
     return ::socket(address.is_v6() ? AF_INET6 : AF_INET,
-                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
 }
 
 class ConnectOp final : public IoOp {
@@ -103,13 +103,21 @@ Status ReadableOp::await_resume() const {
 
 // -- Socket
 
-Result<Socket> Socket::adopt(Loop& loop, int fd) {
-    auto channel = loop.open_channel(fd, ChannelRole::Connected);
+Result<Socket> Socket::adopt(Loop& loop, int fd, ChannelRole role) {
+    auto channel = loop.open_channel(fd, role);
     if (!channel.ok()) {
         ::close(fd);
         return std::move(channel).error();
     }
     return Socket(loop, *channel.value());
+}
+
+Result<Socket> Socket::adopt(Loop& loop, int fd) {
+    return adopt(loop, fd, ChannelRole::Connected);
+}
+
+Result<Socket> Socket::adopt_datagram(Loop& loop, int fd) {
+    return adopt(loop, fd, ChannelRole::Datagram);
 }
 
 void Socket::close() noexcept {
@@ -202,13 +210,16 @@ Address Socket::peer() const noexcept {
 
 // -- connect
 
-Task<Result<Socket>> connect(Loop& loop, Address to, Wait wait) {
-    const int fd = open_stream(to);
+Task<Result<Socket>> connect(Loop& loop, Address to, Wait wait, Transport transport) {
+    const bool is_tcp = transport == Transport::Tcp;
+    const int fd = open_stream(to, is_tcp ? IPPROTO_TCP : IPPROTO_SCTP);
     if (fd < 0) {
         co_return error_for(errno, "socket");
     }
-    set_option(fd, IPPROTO_TCP, TCP_NODELAY);
-    set_keepalive(fd);
+    if (is_tcp) {
+        set_option(fd, IPPROTO_TCP, TCP_NODELAY);
+        set_keepalive(fd);
+    }
     sockaddr_storage name{};
     const socklen_t size = to.to_sockaddr(name);
     // Begun before it is registered: a socket that is not connecting reports a hang-up.

@@ -41,14 +41,20 @@ class RecvOp;
 class SendOp;
 class ReadableOp;
 class Socket;
-// Connects with TCP_NODELAY. Code::Unavailable when refused or unreachable.
-Task<Result<Socket>> connect(Loop& loop, Address to, Wait wait = {});
+enum class ChannelRole;
+enum class Transport : std::uint8_t { Tcp, Sctp };
+// Connects, TCP with TCP_NODELAY. Code::Unavailable when refused or unreachable, Unsupported when
+// the kernel has no such transport.
+Task<Result<Socket>> connect(Loop& loop, Address to, Wait wait = {},
+                             Transport transport = Transport::Tcp);
 
 class Socket {
 public:
     Socket() = default;
     // Takes over a connected, non-blocking descriptor; it is closed when registering fails.
     static Result<Socket> adopt(Loop& loop, int fd);
+    // The same for one of datagrams: a receive takes one of them, and may be of 0 bytes.
+    static Result<Socket> adopt_datagram(Loop& loop, int fd);
     Socket(Socket&& other) noexcept
         : loop_(other.loop_), channel_(std::exchange(other.channel_, nullptr)) {}
     Socket& operator=(Socket&& other) noexcept {
@@ -99,8 +105,9 @@ private:
     friend class SendOp;
     friend class ReadableOp;
     friend class Listener;
-    friend Task<Result<Socket>> connect(Loop&, Address, Wait);
+    friend Task<Result<Socket>> connect(Loop&, Address, Wait, Transport);
     Socket(Loop& loop, Channel& channel) noexcept : loop_(&loop), channel_(&channel) {}
+    static Result<Socket> adopt(Loop& loop, int fd, ChannelRole role);
 
     Loop* loop_ = nullptr;
     Channel* channel_ = nullptr;

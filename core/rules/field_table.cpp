@@ -26,18 +26,23 @@ constexpr Field kEndpoint[] = {
         .otherwise("0")
         .says("The engine's NIXL side channel, for vLLM's P/D request ids."),
     flag("backup", Built).says("Whether it gets traffic only when every other endpoint is out."),
-    text("monitorAddress", NotYet, 64).says("The address probed instead of endpointIP."),
+    text("monitorAddress", Built, 64).says("The address probed instead of endpointIP."),
     text("subnetId", Stored).says("Kept; has no effect here."),
-    text("httpMethod", NotYet)
+    text("httpMethod", Built)
         .among("GET|HEAD|POST|PUT|DELETE|CONNECT|OPTIONS|PATCH|TRACE|")
         .otherwise("\"GET\"")
-        .says("The method of its HTTP probe."),
-    text("urlPath", NotYet, 1024).otherwise("\"/\"").says("The path of its HTTP probe."),
-    text("expectedCodes", NotYet)
+        .says("The method of its http or https probe."),
+    text("urlPath", Built, 1024)
+        .says("The path of its http or https probe; absent takes the rule's probereq."),
+    text("expectedCodes", Built)
         .otherwise("\"200\"")
         .says("The status codes of a healthy endpoint: 200, 200,202 or 200-204."),
-    text("httpVersion", NotYet).among("1.0|1.1|").says("The HTTP version of its probe."),
-    text("domainName", NotYet).says("The Host of its probe."),
+    text("httpVersion", Built)
+        .among("1.0|1.1|")
+        .otherwise("\"1.1\"")
+        .says("The HTTP version of its probe."),
+    text("domainName", Built)
+        .says("The Host of its probe, and the server name of TLS; absent takes the address."),
     read_only("id").says("Stable; never given to another endpoint."),
     read_only("ep_idx").says("Stable within the rule; never given to another endpoint."),
     read_only("state").says("active, inactive, draining or disabled."),

@@ -103,18 +103,21 @@ constexpr Field kTraffic[] = {
 
     flag("monitor", Built).says("Whether endpoints are probed; a probetype switches it on."),
     text("probetype", Built)
-        .among("tcp|udp|sctp|http|https|ping|none|", "tcp|http|none|")
+        .among("tcp|udp|sctp|http|https|ping|none|")
         .refused(400, "malformed_service_ptype")
         .says("How endpoints are probed."),
     number("probeport", Built, 0, 65535)
         .otherwise("0")
         .says("The port probed; needed with a probetype that has ports."),
-    text("probereq", Built, 1024).says("The URL path of an HTTP probe."),
-    text("proberesp", NotYet, 1024).says("What a probe's answer must hold."),
+    text("probereq", Built, 1024)
+        .says("The URL path of an http or https probe; what a tcp, udp or sctp probe sends."),
+    text("proberesp", Built, 1024)
+        .says("What the answer to a probe must hold, of a body in its first 64 KiB."),
     number("probeTimeout", Built, 0, kDaySec)
         .zero_absent()
         .otherwise("60")
-        .says("Seconds between probes; one try takes at most five of them."),
+        .says("Seconds between probes; one try takes at most five of them, and never longer than "
+              "this."),
     number("probeRetries", Built, 0, 100)
         .zero_absent()
         .otherwise("2")

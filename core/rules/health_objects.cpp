@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/rules/field.hpp"
 #include "core/rules/json_value.hpp"
 #include "core/rules/key.hpp"
 
@@ -16,6 +17,8 @@ constexpr std::size_t kMaxPath = 1024;
 constexpr std::uint64_t kMaxRetries = 100;
 constexpr std::uint64_t kMaxDuration = 86400;
 
+constexpr const char* kTypes = "tcp, udp, sctp, ping, http, https, tls-hello or none";
+
 constexpr std::array<std::string_view, 13> kMembers = {
     "hostName",   "name",        "inactiveReTries", "probeType", "probeReq",
     "probeResp",  "urlPath",     "probeDuration",   "probePort", "httpMethod",
@@ -23,11 +26,6 @@ constexpr std::array<std::string_view, 13> kMembers = {
 
 Refusal bad(const char* field, std::string message, std::string allowed) {
     return {400, "malformed_health_object", field, std::move(message), std::move(allowed)};
-}
-
-Refusal not_yet(const char* field, const std::string& value, std::string allowed) {
-    return {400, "not_supported_yet", field,
-            std::string(field) + " " + value + " is not supported yet", std::move(allowed)};
 }
 
 // Reads members of one object and remembers the first that is wrong.
@@ -88,77 +86,29 @@ bool is_path(std::string_view path) {
                        [](unsigned char c) { return c > ' ' && c != 0x7F; });
 }
 
-// What the prober does not do.
-std::optional<Refusal> check_unsupported(Reader& in, Kind kind) {
-    const std::string reply = in.text("probeResp", kMaxPath);
-    const std::string method = in.text("httpMethod", 16);
-    const std::string codes = in.text("expectedCodes", 64);
-    const std::string version = in.text("httpVersion", 8);
-    const std::string domain = in.text("domainName", 253);
-    if (in.refusal) {
-        return in.refusal;
-    }
-    if (!reply.empty()) {
-        return not_yet("probeResp", "", "absent");
-    }
-    const bool is_any = !method.empty() || !codes.empty() || !version.empty() || !domain.empty();
-    if (is_any && kind != Kind::Http) {
-        return bad("httpMethod", "only an http probe has a method, codes, a version or a domain",
-                   "http as probeType");
-    }
-    if (!method.empty() && method != "GET") {
-        return not_yet("httpMethod", method, "GET");
-    }
-    if (!codes.empty() && codes != "200") {
-        return not_yet("expectedCodes", codes, "200");
-    }
-    if (!version.empty() && version != "1.1") {
-        return not_yet("httpVersion", version, "1.1");
-    }
-    if (!domain.empty()) {
-        return not_yet("domainName", domain, "absent");
-    }
-    return std::nullopt;
-}
-
 std::optional<Refusal> take_type(Reader& in, HealthObject& out) {
     const std::string type = in.text("probeType", 16);
     const std::uint64_t port = in.number("probePort", UINT16_MAX, 0);
     if (in.refusal) {
         return in.refusal;
     }
-    if (type == "udp" || type == "sctp" || type == "ping" || type == "https" ||
-        type == "tls-hello") {
-        return not_yet("probeType", type, "tcp, http or none");
+    out.probe.kind = probe_kind(type);
+    if (out.probe.kind == Kind::None && !type.empty() && type != "none") {
+        return Refusal{422, "unknown_value", "probeType", "there is no such probe", kTypes};
     }
-    if (type == "tcp" || type == "http") {
-        out.probe.kind = type == "tcp" ? Kind::Tcp : Kind::Http;
-    } else if (!type.empty() && type != "none") {
-        return Refusal{422, "unknown_value", "probeType", "there is no such probe",
-                       "tcp, http or none"};
-    }
-    if ((out.probe.kind == Kind::None) != (port == 0)) {
+    if (has_port(out.probe.kind) == (port == 0)) {
+        const std::string word(probe_type(out.probe.kind));
         return bad("probePort",
-                   out.probe.kind == Kind::None ? "a probe of no type takes no probePort"
-                                                : "the probe needs a probePort",
-                   out.probe.kind == Kind::None ? "absent or 0" : "1..65535");
+                   port != 0 ? "a probe of type " + word + " takes no probePort"
+                             : "a probe of type " + word + " needs a probePort",
+                   port != 0 ? "absent or 0" : "1..65535");
     }
     out.probe.port = static_cast<std::uint16_t>(port);
     return std::nullopt;
 }
 
-std::optional<Refusal> take_path(Reader& in, HealthObject& out) {
-    const std::string asked = in.text("probeReq", kMaxPath);
-    const std::string url = in.text("urlPath", kMaxPath);
-    if (in.refusal) {
-        return in.refusal;
-    }
-    if (!asked.empty() && out.probe.kind != Kind::Http) {
-        return not_yet("probeReq", "of a probe that is not http", "absent");
-    }
-    if (!url.empty() && out.probe.kind != Kind::Http) {
-        return bad("urlPath", "only an http probe has a path", "http as probeType");
-    }
+std::optional<Refusal> take_path(const std::string& asked, const std::string& url,
+                                 ProbeSpec& probe) {
     if (!asked.empty() && !url.empty() && asked != url) {
         return bad("urlPath", "urlPath and probeReq are both the path and differ", "one of them");
     }
@@ -167,34 +117,104 @@ std::optional<Refusal> take_path(Reader& in, HealthObject& out) {
         return bad(url.empty() ? "probeReq" : "urlPath", "a URL path has no white space",
                    "a URL path");
     }
-    out.probe.path = path.empty() || path.front() != '/' ? "/" + path : path;
+    probe.path = path.empty() || path.front() != '/' ? "/" + path : path;
+    return std::nullopt;
+}
+
+// What is asked and what the answer must hold.
+std::optional<Refusal> take_question(Reader& in, ProbeSpec& probe) {
+    const std::string asked = in.text("probeReq", kMaxPath);
+    const std::string url = in.text("urlPath", kMaxPath);
+    probe.reply = in.text("probeResp", kMaxPath);
+    if (in.refusal) {
+        return in.refusal;
+    }
+    const bool has_answer = is_http(probe.kind) || is_bytes(probe.kind);
+    if (!has_answer && !(asked.empty() && probe.reply.empty())) {
+        return bad(asked.empty() ? "probeResp" : "probeReq",
+                   "a probe of type " + std::string(probe_type(probe.kind)) +
+                       " sends no text and takes none",
+                   "http, https, tcp, udp or sctp as probeType");
+    }
+    if (is_http(probe.kind)) {
+        return take_path(asked, url, probe);
+    }
+    if (!url.empty()) {
+        return bad("urlPath", "only an http or https probe has a path",
+                   "http or https as probeType");
+    }
+    probe.request = asked;
+    return std::nullopt;
+}
+
+// The value of an endpoint's field of the same name has the same words.
+std::optional<Refusal> check_word(const char* name, const std::string& value) {
+    const Field* field = find_field(endpoint_fields(), name);
+    return value.empty() ? std::nullopt : check_value(*field, Json(value), name);
+}
+
+std::optional<Refusal> take_http(Reader& in, ProbeSpec& probe) {
+    const std::string method = in.text("httpMethod", 16);
+    const std::string codes = in.text("expectedCodes", 256);
+    const std::string version = in.text("httpVersion", 8);
+    const std::string domain = in.text("domainName", 259);
+    if (in.refusal) {
+        return in.refusal;
+    }
+    const bool is_any = !method.empty() || !codes.empty() || !version.empty();
+    if (is_any && !is_http(probe.kind)) {
+        return bad("httpMethod", "only an http or https probe has a method, codes or a version",
+                   "http or https as probeType");
+    }
+    if (!domain.empty() && !is_http(probe.kind) && probe.kind != Kind::TlsHello) {
+        return bad("domainName", "only http, https and tls-hello probes name a domain",
+                   "http, https or tls-hello as probeType");
+    }
+    for (const auto& [name, value] :
+         {std::pair{"httpMethod", &method}, std::pair{"httpVersion", &version}}) {
+        if (auto refusal = check_word(name, *value)) {
+            return refusal;
+        }
+    }
+    if (!codes.empty() && !is_status_list(codes)) {
+        return bad("expectedCodes", "expectedCodes must be status codes",
+                   "200, 200,202 or 200-204");
+    }
+    if (!domain.empty() && !is_domain(domain)) {
+        return bad("domainName", "domainName must be a host name",
+                   "a host name, with or without port");
+    }
+    if (!probe.reply.empty() && !has_answer_body(method)) {
+        return bad("probeResp", "the answer to " + method + " has no body that could hold it",
+                   "another httpMethod, or no probeResp");
+    }
+    probe.method = method.empty() ? probe.method : method;
+    probe.codes = codes.empty() ? probe.codes : codes;
+    probe.version = version.empty() ? probe.version : version;
+    probe.domain = domain;
     return std::nullopt;
 }
 
 Json::Object stored(const HealthObject& object) {
-    const bool is_http = object.probe.kind == Kind::Http;
-    return {{"hostName", object.host},
-            {"name", object.name},
-            {"inactiveReTries", object.probe.retries},
-            {"probeType", probe_type(object.probe.kind)},
-            {"probeReq", is_http ? object.probe.path : ""},
-            {"probeDuration", object.probe.interval_sec},
-            {"probePort", object.probe.port}};
+    const ProbeSpec& probe = object.probe;
+    Json::Object out{{"hostName", object.host},
+                     {"name", object.name},
+                     {"inactiveReTries", probe.retries},
+                     {"probeType", probe_type(probe.kind)},
+                     {"probeReq", is_http(probe.kind) ? probe.path : probe.request},
+                     {"probeResp", probe.reply},
+                     {"probeDuration", probe.interval_sec},
+                     {"probePort", probe.port},
+                     {"domainName", probe.domain}};
+    if (is_http(probe.kind)) {
+        out.emplace("httpMethod", probe.method);
+        out.emplace("expectedCodes", probe.codes);
+        out.emplace("httpVersion", probe.version);
+    }
+    return out;
 }
 
 }  // namespace
-
-std::string_view probe_type(Kind kind) noexcept {
-    switch (kind) {
-        case Kind::None:
-            return "none";
-        case Kind::Tcp:
-            return "tcp";
-        case Kind::Http:
-            return "http";
-    }
-    return "none";
-}
 
 std::string default_probe_name(const std::string& host, Kind kind, std::uint16_t port) {
     return host + "_" + std::string(probe_type(kind)) + "_" + std::to_string(port);
@@ -237,12 +257,13 @@ std::optional<Refusal> parse_health_object(std::string_view json, HealthObject& 
     if (auto refusal = take_type(in, out)) {
         return refusal;
     }
-    if (auto refusal = take_path(in, out)) {
+    if (auto refusal = take_question(in, out.probe)) {
         return refusal;
     }
-    if (auto refusal = check_unsupported(in, out.probe.kind)) {
+    if (auto refusal = take_http(in, out.probe)) {
         return refusal;
     }
+    out.probe.address = out.host;
     if (out.name.empty()) {
         out.name = default_probe_name(out.host, out.probe.kind, out.probe.port);
     }

@@ -4,7 +4,7 @@
 // that probe the same address in the same way and times; it never changes how a rule probes.
 //
 // Threads: none (values).
-// Errors:  refusals name the field; what cannot be probed yet is 400 not_supported_yet.
+// Errors:  refusals name the field.
 // Limits:  kMaxObjects; all of them fit in one JSON document.
 // Units:   probeDuration seconds, inactiveReTries consecutive failures.
 // Source:  the management contract's health objects (/config/endpoint).
@@ -29,7 +29,6 @@ struct HealthObject {
     std::string json;  // as accepted, with what was not given filled in
 };
 
-std::string_view probe_type(ProbeSpec::Kind kind) noexcept;
 // "10.0.0.7_http_8000"
 std::string default_probe_name(const std::string& host, ProbeSpec::Kind kind, std::uint16_t port);
 

@@ -32,51 +32,33 @@ std::string text_in(const Json::Object& object, std::string_view name) {
     return it == object.end() ? std::string() : *it->second.text();
 }
 
-bool is_status(std::string_view text) {
-    return text.size() == 3 && text[0] >= '1' && text[0] <= '5' &&
-           std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-// "200", "200,202", "200-204" and lists of them.
-bool is_status_list(std::string_view text) {
-    while (true) {
-        const std::size_t comma = text.find(',');
-        const std::string_view item = text.substr(0, comma);
-        const std::size_t dash = item.find('-');
-        const bool is_range = dash != std::string_view::npos;
-        if (!is_status(item.substr(0, dash)) || (is_range && !is_status(item.substr(dash + 1)))) {
-            return false;
-        }
-        if (is_range && item.substr(0, dash) > item.substr(dash + 1)) {
-            return false;
-        }
-        if (comma == std::string_view::npos) {
-            return true;
-        }
-        text.remove_prefix(comma + 1);
-    }
-}
-
 // How an endpoint of its own is probed.
-std::optional<Refusal> check_monitor(const Json::Object& object, const std::string& where) {
+std::optional<Refusal> take_monitor(const Json::Object& object, const std::string& where,
+                                    MonitorSpec& out) {
     const auto malformed = [&where](const char* name, const char* allowed) {
         const std::string field = where + "." + name;
         return Refusal{400, "malformed_lbep", field, field + " is malformed", allowed};
     };
-    const std::string address = text_in(object, "monitorAddress");
-    if (!address.empty() && !canonical_ip(address)) {
-        return malformed("monitorAddress", "a numeric address");
+    if (const std::string given = text_in(object, "monitorAddress"); !given.empty()) {
+        const auto address = canonical_ip(given);
+        if (!address || is_multicast(*address) || is_unspecified(*address)) {
+            return malformed("monitorAddress", "a numeric address");
+        }
+        out.address = *address;
     }
-    const std::string codes = text_in(object, "expectedCodes");
-    if (!codes.empty() && !is_status_list(codes)) {
+    out.method = text_in(object, "httpMethod");
+    out.version = text_in(object, "httpVersion");
+    out.codes = text_in(object, "expectedCodes");
+    if (!out.codes.empty() && !is_status_list(out.codes)) {
         return malformed("expectedCodes", "200, 200,202 or 200-204");
     }
-    const std::string path = text_in(object, "urlPath");
-    if (!path.empty() && (path.front() != '/' || path.find_first_of(" #\"<>\\") != path.npos)) {
+    out.path = text_in(object, "urlPath");
+    if (!out.path.empty() && (out.path.front() != '/' || !is_probe_path(out.path))) {
         return malformed("urlPath", "a URL path that starts with /");
     }
-    if (text_in(object, "domainName").find_first_of(" /?#@\"") != std::string::npos) {
-        return malformed("domainName", "a host name");
+    out.domain = text_in(object, "domainName");
+    if (!out.domain.empty() && !is_domain(out.domain)) {
+        return malformed("domainName", "a host name, with or without port");
     }
     return std::nullopt;
 }
@@ -97,7 +79,7 @@ std::optional<Refusal> take_one(Json& json, const std::string& where, Entry& out
                        where + ".endpointIP must be a numeric IPv4 or IPv6 unicast address",
                        "a numeric address"};
     }
-    if (auto refusal = check_monitor(*object, where)) {
+    if (auto refusal = take_monitor(*object, where, out.spec.monitor)) {
         return refusal;
     }
     warn_about_stored(endpoint_fields(), *object, where + ".", warnings);

@@ -100,71 +100,11 @@ std::optional<Refusal> take_engine(Effective& in, const Loaded& loaded, Rule& ru
     return std::nullopt;
 }
 
-bool is_url_path(std::string_view text) {
-    return std::all_of(text.begin(), text.end(), [](unsigned char c) {
-        return c > 0x20 && c < 0x7F && c != '#' && c != '"' && c != '<' && c != '>' && c != '\\';
-    });
-}
-
 }  // namespace
 
 std::string engine_named(const Effective& in) {
     const std::string named = in.text("engine");
     return named.empty() ? in.text("kvEngineType") : named;
-}
-
-std::optional<Refusal> take_probe(Effective& in, Draft& out) {
-    ProbeSpec& probe = out.rule.probe;
-    const std::string type = in.text("probetype");
-    const std::string path = in.text("probereq");
-    probe.port = in.u16("probeport");
-    if (type.empty() && probe.port != 0) {
-        return Refusal{400, "malformed_service_pport", "probeport", "probeport without probetype",
-                       "a probetype with ports"};
-    }
-    const bool has_port = !type.empty() && type != "none" && type != "ping";
-    if (!type.empty() && !has_port && probe.port != 0) {
-        return Refusal{400, "malformed_service_pport", "probeport",
-                       "probetype " + type + " takes no probeport", "absent or 0"};
-    }
-    if (has_port && probe.port == 0) {
-        return Refusal{400, "malformed_service_pport", "probeport",
-                       "probetype " + type + " needs a probeport", "1..65535"};
-    }
-    if (!path.empty() && type != "http" && type != "https") {
-        return Refusal{400, "probereq_unused", "probereq",
-                       "probereq is the path of an http probe; probetype is " +
-                           (type.empty() ? "absent" : type),
-                       "http as probetype"};
-    }
-    if (!is_url_path(path)) {
-        return Refusal{400,
-                       "malformed_path",
-                       "probereq",
-                       "probereq must be a URL path without white space",
-                       {}};
-    }
-    if (type == "http") {
-        probe.kind = ProbeSpec::Kind::Http;
-        probe.path = path.empty() || path.front() != '/' ? "/" + path : path;
-        in.set("probereq", Json(probe.path));
-    } else if (type == "tcp" || (type.empty() && in.boolean("monitor"))) {
-        probe.kind = ProbeSpec::Kind::Tcp;
-    }
-    const bool is_probed = probe.kind != ProbeSpec::Kind::None;
-    if (type == "none" && in.boolean("monitor")) {
-        out.warnings.push_back({"no_effect", "monitor", "probetype none switches probing off"});
-    }
-    if (is_probed && in.was_given("monitor") && !in.boolean("monitor")) {
-        out.warnings.push_back({"monitor_forced", "monitor", "a probetype switches monitoring on"});
-    }
-    in.set("monitor", Json(is_probed));
-    in.set("probetype", Json(!is_probed                            ? "none"
-                             : probe.kind == ProbeSpec::Kind::Http ? "http"
-                                                                   : "tcp"));
-    probe.interval_sec = in.u32("probeTimeout");
-    probe.retries = in.u32("probeRetries");
-    return std::nullopt;
 }
 
 std::optional<Refusal> take_limits(Effective& in, Draft& out) {

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "core/rules/probe_spec.hpp"
+
 namespace sluice::rules {
 
 // endpoints[]
@@ -26,19 +28,9 @@ struct EndpointSpec {
     bool backup = false;          // carries traffic only when every primary is out
     std::uint32_t role = 0;       // ep_role: 0 whole requests
     std::uint16_t nixl_port = 0;  // nixl_port; 0 = port
+    MonitorSpec monitor;          // how it is probed, where that is not the rule's way
     std::string name() const;     // "10.0.0.7:8000", "[fd00::7]:8000"
     std::string base_url() const;
-};
-
-// probetype, probeport, probereq, probeTimeout, probeRetries; monitor
-struct ProbeSpec {
-    enum class Kind { None, Tcp, Http };
-    Kind kind = Kind::None;
-    std::uint16_t port = 0;           // 0 = the endpoint's own port
-    std::string path = "/";           // http
-    std::uint32_t interval_sec = 60;  // probeTimeout; one try takes at most min(5 s, this)
-    std::uint32_t retries = 2;        // consecutive failures before inactive
-    bool operator==(const ProbeSpec&) const = default;
 };
 
 // timeouts; 0 = no limit

@@ -34,29 +34,31 @@ Result<HostStates> stored_states(Context& context) {
 }
 
 Json health_entry(const HealthRow& row, const HostStates& states) {
-    const bool is_http = row.type == "http";
+    const rules::ProbeSpec& probe = row.probe;
+    const bool is_http = rules::is_http(probe.kind);
+    const std::string path = is_http ? probe.path : "";
     Json::Array rules;
     for (const std::uint32_t number : row.rules) {
         rules.emplace_back(number);
     }
     Json::Object out{{"hostName", row.host},
                      {"name", row.name},
-                     {"inactiveReTries", row.retries},
-                     {"probeType", row.type},
-                     {"probeReq", row.path},
-                     {"probeResp", ""},
-                     {"probeDuration", row.interval_sec},
-                     {"probePort", row.port},
-                     {"httpMethod", is_http ? "GET" : ""},
-                     {"urlPath", row.path},
-                     {"expectedCodes", is_http ? "200" : ""},
-                     {"httpVersion", is_http ? "1.1" : ""},
-                     {"domainName", ""},
+                     {"inactiveReTries", probe.retries},
+                     {"probeType", rules::probe_type(probe.kind)},
+                     {"probeReq", is_http ? path : probe.request},
+                     {"probeResp", probe.reply},
+                     {"probeDuration", probe.interval_sec},
+                     {"probePort", probe.port},
+                     {"httpMethod", is_http ? probe.method : ""},
+                     {"urlPath", path},
+                     {"expectedCodes", is_http ? probe.codes : ""},
+                     {"httpVersion", is_http ? probe.version : ""},
+                     {"domainName", probe.domain},
                      {"minDelay", delay_text(row, row.min_us)},
                      {"avgDelay", delay_text(row, row.avg_us)},
                      {"maxDelay", delay_text(row, row.max_us)},
                      {"currState", row.is_up ? "ok" : "nok"},
-                     {"hostState", rules::to_string(states.of(row.host, row.port))},
+                     {"hostState", rules::to_string(states.of(row.host, probe.port))},
                      {"isObject", row.is_object},
                      {"rules", std::move(rules)}};
     if (!row.reason.empty()) {
@@ -88,6 +90,9 @@ Response post_object(Context& context, Request& request) {
     HealthObject object;
     if (auto refusal = rules::parse_health_object(request.body, object)) {
         return refusal_response(*refusal);
+    }
+    if (const Status can = context.providers.can_probe(object.probe); !can) {
+        return refusal_response({400, "probe_impossible", "probeType", can.error().what, ""});
     }
     const auto put = [&object](SettingEdit& edit) -> std::optional<Refusal> {
         auto objects = HealthObjects::parse(edit.value);
@@ -131,7 +136,8 @@ struct Wanted {
 
 Refusal nothing_deleted(Context& context, const Wanted& wanted) {
     for (const HealthRow& row : context.providers.health()) {
-        if (!row.rules.empty() && wanted.is(row.host, row.name, row.type, row.port)) {
+        if (!row.rules.empty() &&
+            wanted.is(row.host, row.name, rules::probe_type(row.probe.kind), row.probe.port)) {
             return {409, "probe_in_use", "", "a rule probes so; change the rule to end the probe",
                     ""};
         }
@@ -217,16 +223,18 @@ constexpr Schema kSchemas[] = {
         "inactiveReTries":{"type":"integer","minimum":0,"maximum":100,
             "description":"consecutive failures; 0 = 2"},
         "probeType":{"enum":["","tcp","udp","sctp","ping","http","https","none","tls-hello"]},
-        "probeReq":{"type":"string","maxLength":1024,"description":"the path of an http probe"},
-        "probeResp":{"type":"string","maxLength":1024},
+        "probeReq":{"type":"string","maxLength":1024,
+            "description":"the path of an http or https probe; what a tcp, udp or sctp probe sends"},
+        "probeResp":{"type":"string","maxLength":1024,"description":"what the answer must hold"},
         "probeDuration":{"type":"integer","minimum":0,"maximum":86400,
             "description":"seconds between tries; 0 = 60"},
         "probePort":{"type":"integer","minimum":0,"maximum":65535},
-        "httpMethod":{"type":"string","maxLength":16},
+        "httpMethod":{"enum":["","GET","HEAD","POST","PUT","DELETE","CONNECT","OPTIONS","PATCH",
+            "TRACE"]},
         "urlPath":{"type":"string","maxLength":1024},
-        "expectedCodes":{"type":"string","maxLength":64},
-        "httpVersion":{"type":"string","maxLength":8},
-        "domainName":{"type":"string","maxLength":253}}})"},
+        "expectedCodes":{"type":"string","maxLength":256,"description":"200, 200,202 or 200-204"},
+        "httpVersion":{"enum":["","1.0","1.1"]},
+        "domainName":{"type":"string","maxLength":259}}})"},
     {"HealthEntry", R"({"type":"object",
         "required":["hostName","name","inactiveReTries","probeType","probeDuration","probePort",
             "minDelay","avgDelay","maxDelay","currState"],"properties":{

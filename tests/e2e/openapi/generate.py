@@ -40,7 +40,8 @@ HINTS = {
     "kvEventsFrom": st.just("http://127.9.7.1:1"),
     "expectedCodes": st.sampled_from(["200", "200,204", "200-299"]),
     "urlPath": st.just("/health"),
-    "httpMethod": st.just("GET"),
+    "httpMethod": st.sampled_from(["GET", "HEAD", "POST"]),
+    "domainName": st.sampled_from(["", "a.example", "a.example:8080"]),
     "session_header_name": st.sampled_from(["X-Session", "cookie:s"]),
     "kvRepublish": st.just("tcp://127.9.8.7:1"),
 }

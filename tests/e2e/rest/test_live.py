@@ -178,8 +178,7 @@ def test_a_health_object_probes_without_a_rule_and_survives_a_restart(tmp_path):
         assert post(body).json() == {"result": "Success"}
         wait_until(lambda: mine()["avgDelay"], 20, "probe answered")
         assert mine()["currState"] == "ok" and mine()["isObject"] is True
-        assert post({**body, "probeType": "ping", "probePort": 0}).json()["code"] == (
-            "not_supported_yet")
+        assert post({**body, "probeType": "ping"}).json()["code"] == "malformed_health_object"
         gw.kill()
         gw.start()
         wait_until(lambda: mine()["avgDelay"], 20, "probe answered again")

@@ -45,6 +45,12 @@ public:
         return out;
     }
     std::vector<admin::HealthRow> health() override { return probes; }
+    Status can_probe(const rules::ProbeSpec& probe) override {
+        if (probe.kind == rules::ProbeSpec::Kind::Sctp) {
+            return Error{Code::Unsupported, "this kernel has no SCTP"};
+        }
+        return {};
+    }
     std::shared_ptr<admin::StreamSource> flow_stream(const admin::FlowFilter& filter,
                                                      std::uint64_t every) override {
         asked = filter;

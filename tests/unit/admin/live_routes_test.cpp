@@ -127,11 +127,15 @@ TEST_CASE_FIXTURE(Fixture, "probes are listed with their delays") {
     HealthRow row;
     row.host = "10.0.0.7";
     row.name = "10.0.0.7_http_8000";
-    row.type = "http";
-    row.path = "/health";
-    row.port = 8000;
-    row.retries = 2;
-    row.interval_sec = 5;
+    row.probe.kind = rules::ProbeSpec::Kind::Https;
+    row.probe.path = "/health";
+    row.probe.port = 8000;
+    row.probe.interval_sec = 5;
+    row.probe.method = "POST";
+    row.probe.codes = "200-204";
+    row.probe.version = "1.0";
+    row.probe.domain = "a.example";
+    row.probe.reply = "ok";
     row.is_up = false;
     row.reason = "probe: status 500";
     row.tries = 3;
@@ -144,7 +148,10 @@ TEST_CASE_FIXTURE(Fixture, "probes are listed with their delays") {
     for (const char* part :
          {R"("hostName":"10.0.0.7")", R"("currState":"nok")", R"("minDelay":"0.2ms")",
           R"("avgDelay":"1.3ms")", R"("maxDelay":"20.0ms")", R"("probeReq":"/health")",
-          R"("urlPath":"/health")", R"("expectedCodes":"200")", R"("rules":[1,4])",
+          R"("urlPath":"/health")", R"("expectedCodes":"200-204")", R"("rules":[1,4])",
+          R"("httpMethod":"POST")", R"("httpVersion":"1.0")", R"("domainName":"a.example")",
+          R"("probeResp":"ok")", R"("probeType":"https")", R"("probeDuration":5)",
+          R"("inactiveReTries":2)", R"("probePort":8000)",
           R"("reason":"probe: status 500")", R"("hostState":"green")", R"("hostStates":[])"}) {
         CAPTURE(part);
         CHECK(has(all, part));
@@ -180,8 +187,11 @@ TEST_CASE_FIXTURE(Fixture, "a health object is stored, replaced, deleted and aud
 }
 
 TEST_CASE_FIXTURE(Fixture, "a refused health object changes nothing") {
-    CHECK(refusal("POST", "/config/endpoint", R"({"hostName":"10.0.0.7","probeType":"ping"})") ==
-          "400 not_supported_yet");
+    CHECK(refusal("POST", "/config/endpoint",
+                  R"({"hostName":"10.0.0.7","probeType":"sctp","probePort":7})") ==
+          "400 probe_impossible");
+    CHECK(refusal("POST", "/config/endpoint", R"({"hostName":"10.0.0.7","probeType":"sctp"})") ==
+          "400 malformed_health_object");
     CHECK(refusal("POST", "/config/endpoint", "no JSON") == "400 malformed_json");
     CHECK(store.commits == 0);
     store.fail_with = Error{Code::Limit, "disk full"};
@@ -192,8 +202,8 @@ TEST_CASE_FIXTURE(Fixture, "a refused health object changes nothing") {
 TEST_CASE_FIXTURE(Fixture, "a probe that only a rule has cannot be deleted") {
     HealthRow row;
     row.host = "10.0.0.7";
-    row.type = "tcp";
-    row.port = 80;
+    row.probe.kind = rules::ProbeSpec::Kind::Tcp;
+    row.probe.port = 80;
     row.rules = {1};
     providers.probes = {row};
     CHECK(refusal("DELETE", "/config/endpoint/epipaddress/10.0.0.7?probe_port=80") ==

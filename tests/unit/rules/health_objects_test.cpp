@@ -90,18 +90,65 @@ TEST_SUITE("rules/health_objects") {
         }
     }
 
-    TEST_CASE("probes that cannot be run yet are told apart from wrong ones") {
-        for (const char* type : {"udp", "sctp", "ping", "https", "tls-hello"}) {
+    TEST_CASE("every type is taken, with what belongs to it") {
+        const std::string head = R"({"hostName":"10.0.0.7","probeType":")";
+        for (const auto& [type, kind] :
+             {std::pair{"udp", Kind::Udp}, std::pair{"sctp", Kind::Sctp},
+              std::pair{"https", Kind::Https}, std::pair{"tls-hello", Kind::TlsHello}}) {
             CAPTURE(type);
-            CHECK(refused(R"({"hostName":"10.0.0.7","probeType":")" + std::string(type) +
-                          R"(","probePort":80})") == "not_supported_yet probeType");
+            const HealthObject object = object_of(head + type + R"(","probePort":80})");
+            CHECK(object.probe.kind == kind);
+            CHECK(object.probe.address == "10.0.0.7");
+            CHECK(refused(head + type + R"("})") == "malformed_health_object probePort");
         }
-        const std::string http = R"({"hostName":"10.0.0.7","probeType":"http","probePort":80,)";
-        CHECK(refused(http + R"("httpMethod":"HEAD"})") == "not_supported_yet httpMethod");
-        CHECK(refused(http + R"("expectedCodes":"200-204"})") == "not_supported_yet expectedCodes");
-        CHECK(refused(http + R"("httpVersion":"1.0"})") == "not_supported_yet httpVersion");
-        CHECK(refused(http + R"("domainName":"a.example"})") == "not_supported_yet domainName");
-        CHECK(refused(http + R"("probeResp":"ok"})") == "not_supported_yet probeResp");
+        CHECK(object_of(head + R"(ping"})").probe.kind == Kind::Ping);
+        CHECK(refused(head + R"(ping","probePort":80})") == "malformed_health_object probePort");
+        const HealthObject http = object_of(
+            head + R"(https","probePort":80,"httpMethod":"POST","expectedCodes":"200-204,301",)"
+                   R"("httpVersion":"1.0","domainName":"a.example","probeResp":"ok"})");
+        CHECK(http.probe.method == "POST");
+        CHECK(http.probe.codes == "200-204,301");
+        CHECK(http.probe.version == "1.0");
+        CHECK(http.probe.domain == "a.example");
+        CHECK(http.probe.reply == "ok");
+        const HealthObject udp =
+            object_of(head + R"(udp","probePort":80,"probeReq":"a b","probeResp":"c"})");
+        CHECK(udp.probe.request == "a b");
+        CHECK(udp.probe.reply == "c");
+        CHECK(object_of(head + R"(tls-hello","probePort":80,"domainName":"a"})").probe.domain ==
+              "a");
+        // What was accepted is accepted again, and is the same.
+        for (const HealthObject& object : {http, udp}) {
+            CHECK(object_of(object.json).probe == object.probe);
+        }
+    }
+
+    TEST_CASE("what does not belong to the type is refused") {
+        struct Row {
+            const char* more;
+            const char* want;
+        };
+        for (const Row& row : {
+                 Row{R"(ping","probeReq":"a)", "malformed_health_object probeReq"},
+                 Row{R"(ping","probeResp":"a)", "malformed_health_object probeResp"},
+                 Row{R"(tls-hello","probePort":1,"probeResp":"a)",
+                     "malformed_health_object probeResp"},
+                 Row{R"(tcp","probePort":1,"httpMethod":"GET)",
+                     "malformed_health_object httpMethod"},
+                 Row{R"(udp","probePort":1,"domainName":"a)", "malformed_health_object domainName"},
+                 Row{R"(http","probePort":1,"httpMethod":"BREW)", "unknown_value httpMethod"},
+                 Row{R"(http","probePort":1,"httpVersion":"2.0)", "unknown_value httpVersion"},
+                 Row{R"(http","probePort":1,"expectedCodes":"2xx)",
+                     "malformed_health_object expectedCodes"},
+                 Row{R"(http","probePort":1,"domainName":"a\r\nX:b)",
+                     "malformed_health_object domainName"},
+                 Row{R"(http","probePort":1,"httpMethod":"HEAD","probeResp":"a)",
+                     "malformed_health_object probeResp"},
+             }) {
+            CAPTURE(row.more);
+            CHECK(refused(R"({"hostName":"10.0.0.7","probeType":")" + std::string(row.more) +
+                          "\"}") == row.want);
+        }
     }
 
     TEST_CASE("objects come back from their text, one for each host and name") {

@@ -40,6 +40,17 @@ bool warns(const Parsed& parsed, const std::string& code, const std::string& fie
     return false;
 }
 
+ProbeSpec probe_spec(ProbeSpec::Kind kind, std::uint16_t port, std::string path,
+                     std::uint32_t interval_sec, std::uint32_t retries) {
+    ProbeSpec out;
+    out.kind = kind;
+    out.port = port;
+    out.path = std::move(path);
+    out.interval_sec = interval_sec;
+    out.retries = retries;
+    return out;
+}
+
 }  // namespace
 
 TEST_CASE("the smallest body gets every default") {
@@ -78,7 +89,7 @@ TEST_CASE("the documented vLLM rule is taken as it stands") {
   "backend_protocol":"http1","monitor":true,"probetype":"http","probeport":8000,"probereq":"/health","probeTimeout":5,"probeRetries":2},
  "endpoints":[{"endpointIP":"198.51.100.1","targetPort":8000,"weight":1},{"endpointIP":"192.0.2.1","targetPort":8000,"weight":1}]})");
     const Rule& rule = parsed.rule;
-    CHECK(rule.probe == ProbeSpec{ProbeSpec::Kind::Http, 8000, "/health", 5, 2});
+    CHECK(rule.probe == probe_spec(ProbeSpec::Kind::Http, 8000, "/health", 5, 2));
     REQUIRE(rule.endpoints.size() == 2);
     CHECK(rule.endpoints[0].ip == "192.0.2.1");  // numbered by address, as the interface has it
     CHECK(rule.endpoints[1].ip == "198.51.100.1");
@@ -159,7 +170,7 @@ TEST_CASE("every field that is built arrives in the rule") {
     CHECK(rule.key == RuleKey{"fd00::1", 8080, "tcp", 0, "api.example", "/v1", "prefix", "org/m"});
     CHECK(rule.sel == 4);
     CHECK(rule.selector == "lc");
-    CHECK(rule.probe == ProbeSpec{ProbeSpec::Kind::Tcp, 9, "/", 7, 3});
+    CHECK(rule.probe == probe_spec(ProbeSpec::Kind::Tcp, 9, "/", 7, 3));
     CHECK(rule.kv.exact_mode == 3);
     CHECK(rule.kv.block_tokens == 32);
     CHECK(rule.kv.hash_algo == "sha256");
