@@ -106,6 +106,11 @@ Refusal not_supported_yet(const std::string& where, const Field& field, const Js
                    std::move(have)};
 }
 
+// Bytes of other protocols, where a line end is as good as a letter.
+bool is_sent_as_it_is(const Field& field) {
+    return field.name == "probereq" || field.name == "proberesp";
+}
+
 std::optional<Refusal> check_text_map(const Field& field, const Json::Object& map,
                                       const std::string& where) {
     if (map.size() > field.max) {
@@ -152,7 +157,7 @@ std::optional<Refusal> check_range(const Field& field, const Json& value,
                 return outside(field, where, "out_of_range",
                                where + ": longer than " + std::to_string(field.max) + " bytes");
             }
-            if (has_control_character(text)) {
+            if (has_control_character(text) && !is_sent_as_it_is(field)) {
                 return Refusal{
                     400, "malformed_text", where, where + ": control character in text", {}};
             }

@@ -131,14 +131,15 @@ class HttpTarget(_Target):
         try:
             with self.go_on:
                 self.go_on.wait_for(lambda: not self.hold.is_set(), 30)
-            status, body = self.answer
-            if self.only_host not in (None, headers.get("host")):
-                status, body = 404, "no such host"
-            text = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-            client.sendall((text + ("" if method == "HEAD" else body)).encode())
         finally:
+            # Before the answer is out: who has it may ask again at once.
             with self._lock:
                 self.busy -= 1
+        status, body = self.answer
+        if self.only_host not in (None, headers.get("host")):
+            status, body = 404, "no such host"
+        text = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        client.sendall((text + ("" if method == "HEAD" else body)).encode())
 
 
 class LineTarget(_Target):

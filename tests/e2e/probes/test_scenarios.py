@@ -16,8 +16,8 @@ class Site:
         self.vip = gateway.vip()
         self.body = rule(self.vip, [(e.address, {"monitorAddress": h.host})
                                     for e, h in zip(self.engines, self.health)],
-                         probetype="http", probeport=first.port, probereq="/health", probeTimeout=1,
-                         **{"probeRetries": 2, **more})
+                         probetype="http", probeport=first.port, probereq="/health",
+                         **{"probeTimeout": 1, "probeRetries": 2, **more})
         gateway.create(self.body)
         wait_until(lambda: all(h.asked for h in self.health), 20, "first probes")
 
