@@ -45,7 +45,7 @@ std::string shown(const Rule& rule, const std::string& name) {
 // A value of the field that is not its default and that is taken alone.
 std::string other_value(const Field& field) {
     const std::string_view name = field.name;
-    if (name == "probereq" || name == "probeport") {
+    if (name == "probereq" || name == "proberesp" || name == "probeport") {
         return "";  // with a probetype only
     }
     if (name == "breaker") {
