@@ -238,7 +238,8 @@ void Attachment::tell_facts() {
     sluice_engine_facts facts{};
     facts.num_dp_ranks = ranks_;
     facts.endpoint = id_;
-    facts.epoch = epoch_;
+    // Where events come another way, whoever follows them says when their engine is another one.
+    facts.epoch = watches(SLUICE_WATCH_KV) ? epoch_ : 0;
     const bool is_judged = signal_.now.door == Condition::Door::Judged;
     if (is_judged) {
         const auto known =

@@ -216,6 +216,21 @@ TEST_SUITE("trtllm/feed") {
         CHECK(f.host.facts.back().version == "TensorRT-LLM 1.3.1");
     }
 
+    TEST_CASE(
+        "where only load and models are watched nothing is drained and no inventory emptied") {
+        Flow f;
+        f.attach(SLUICE_WATCH_LOAD | SLUICE_WATCH_MODELS);
+        f.host.advance(3 * kSecond);
+        CHECK(f.asked(kDrain) == 0);
+        CHECK(f.asked("/server_info") == 0);
+        CHECK(f.asked("/v1/models") > 0);
+        CHECK(f.host.kv.empty());
+        for (const auto& facts : f.host.facts) {
+            CHECK(facts.facts.epoch == 0);
+        }
+        CHECK(f.host.facts.back().version == "TensorRT-LLM 1.3.0");
+    }
+
     TEST_CASE("ranks have their own numbers, and the host hears of a new one before its blocks") {
         Flow f;
         f.attach();
