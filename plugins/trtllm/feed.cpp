@@ -110,7 +110,7 @@ void Feed::on_reply(const sluice_http_result& r) {
         }
         lost(r.status == SLUICE_E_LIMIT ? "a drain was longer than its limit"
                                         : "a drain broke off");
-        pace_.ended(Pace::Outcome::Events, took_us);
+        pace_.ended(Pace::Outcome::Failed, 0);
     } else {
         failed(r);
     }
@@ -163,7 +163,7 @@ Pace::Outcome Feed::take(std::string_view body) {
     Drained drained;
     if (!decode(body, drained)) {
         lost(drained.fault);
-        return Pace::Outcome::Events;
+        return Pace::Outcome::Failed;  // an engine that goes on so is not asked in a hurry
     }
     if (drained.events.empty()) {
         return Pace::Outcome::Empty;

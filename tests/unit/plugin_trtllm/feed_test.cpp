@@ -93,11 +93,22 @@ TEST_SUITE("trtllm/feed") {
             CHECK(f.held().empty());
             CHECK(f.word().state == SLUICE_KV_UNPROVEN);
             CHECK(f.word().reason == "malformed");
+            f.host.advance(kSecond);
             f.events({event(9, stored(prompt(100, 64)))});
             CHECK(f.held() == set_of(prompt(100, 64)));
             CHECK(f.counted(SLUICE_WHY_GAP) == 0);
             CHECK(f.word().state == SLUICE_KV_LIVE);
         }
+    }
+
+    TEST_CASE("an engine that answers nothing readable is asked less and less") {
+        Flow f;
+        f.attach();
+        f.host.answer(kDrain, ok("<html>"));
+        f.host.advance(60 * kSecond);
+        const std::size_t asked = f.asked(kDrain);
+        f.host.advance(60 * kSecond);
+        CHECK(f.asked(kDrain) - asked <= 13);
     }
 
     TEST_CASE("no reply changes nothing, and a gap after it is no one's fault") {
