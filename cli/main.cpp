@@ -10,7 +10,7 @@
 namespace sluice::cli {
 namespace {
 
-const Verb* const kVerbs[] = {&kTokens};
+const Verb* const kVerbs[] = {&kBlockhash, &kTokens};
 
 void print(std::FILE* to, std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), to);

@@ -19,6 +19,7 @@ struct Verb {
     int (*run)(std::span<const std::string_view> args);
 };
 
+extern const Verb kBlockhash;
 extern const Verb kTokens;
 
 // Prints "sluicectl VERB: what" and the first line of the verb's usage to stderr.

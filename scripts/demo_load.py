@@ -4,6 +4,8 @@
 One rule routes by KV blocks (kvExactMode 3), the other round robin, each in front of two engines of
 its own. A number of conversations with long shared system prompts grow turn by turn; the table says
 where they went, how many prompt tokens came from cache, and the time to the first token.
+
+--engine trtllm does the same with TensorRT-LLM engines, whose events are fetched from their serving port.
 """
 
 import argparse
@@ -26,7 +28,8 @@ MODEL = "tiny"
 TOKENIZER = ROOT / "tests" / "vectors" / "tokenizers" / "mini"
 API_PORT = 11111
 VIPS = {"kv-exact": 8080, "round robin": 8081}
-PREFILL_US, DECODE_US, BLOCK = 150, 4000, 16
+PREFILL_US, DECODE_US = 150, 4000
+CACHE_TOKENS, MAX_TOKENS = 19200, 16384
 TOPICS = ["tides", "bridges", "bees", "glaciers", "clocks", "sails"]
 WORDS = ("water stone river light engine table paper number garden window market summer winter "
          "letter bridge circle people little great small before after under between").split()
@@ -61,15 +64,29 @@ def program(name):
     return str(path)
 
 
-def start_engine(children):
+def flags_of_vllm():
     events = {"enable_kv_cache_events": True, "endpoint": "tcp://[::ffff:127.0.0.1]:0",
               "replay_endpoint": "tcp://127.0.0.1:0"}
+    return ["--block-size", "16", "--num-gpu-blocks-override", str(CACHE_TOKENS // 16),
+            "--max-model-len", str(MAX_TOKENS), "--enable-prompt-tokens-details",
+            "--kv-events-config", json.dumps(events)]
+
+
+def flags_of_trtllm():
+    return ["--tokens-per-block", "32", "--blocks", str(CACHE_TOKENS // 32), "--max-seq-len",
+            str(MAX_TOKENS), "--event-buffer-max-size", "16384"]
+
+
+# What the rules say beside kvExactMode, and what the engines are started with.
+ENGINES = {"vllm": ({}, flags_of_vllm), "trtllm": ({"kvEngineType": "trtllm"}, flags_of_trtllm)}
+
+
+def start_engine(children, kind):
     engine = children.start(
-        [program("sluice-sim"), "vllm", "--port", "0", "--model", str(TOKENIZER),
-         "--served-model-name", MODEL, "--block-size", str(BLOCK), "--max-model-len", "16384",
-         "--num-gpu-blocks-override", "1200", "--enable-prompt-tokens-details",
-         "--prefill-us-per-token", str(PREFILL_US), "--decode-us-per-token", str(DECODE_US),
-         "--kv-events-config", json.dumps(events)], stdout=subprocess.PIPE, text=True)
+        [program("sluice-sim"), kind, "--port", "0", "--model", str(TOKENIZER),
+         "--served-model-name", MODEL, "--prefill-us-per-token", str(PREFILL_US),
+         "--decode-us-per-token", str(DECODE_US), *ENGINES[kind][1]()],
+        stdout=subprocess.PIPE, text=True)
     line = engine.stdout.readline()
     fields = dict(p.split("=", 1) for p in line.split()[1:])
     return fields["http"]
@@ -217,6 +234,7 @@ It stays up until Ctrl-C. Try:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--once", action="store_true", help="end after the table")
+    parser.add_argument("--engine", choices=ENGINES, default="vllm", help="what is simulated")
     parser.add_argument("--clients", type=int, default=24, help="conversations of four turns each")
     options = parser.parse_args()
     children = Children()
@@ -224,13 +242,14 @@ def main():
     with tempfile.TemporaryDirectory(prefix="sluice-demo-") as folder:
         try:
             start_gateway(children, folder)
-            exact = [start_engine(children) for _ in range(2)]
-            plain = [start_engine(children) for _ in range(2)]
-            create_rule(VIPS["kv-exact"], exact, kvExactMode=3)
-            create_rule(VIPS["round robin"], plain)
+            exact = [start_engine(children, options.engine) for _ in range(2)]
+            plain = [start_engine(children, options.engine) for _ in range(2)]
+            fields = ENGINES[options.engine][0]
+            create_rule(VIPS["kv-exact"], exact, kvExactMode=3, **fields)
+            create_rule(VIPS["round robin"], plain, **fields)
             wait_for_events(VIPS["kv-exact"])
             print(f"gateway up: management http://127.0.0.1:{API_PORT}/netlox/v1, two rules, "
-                  "two simulated engines each")
+                  f"two simulated {options.engine} engines each")
             results = {}
             for name, port in VIPS.items():
                 print(f"sending {options.clients} conversations to the {name} rule "

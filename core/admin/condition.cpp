@@ -30,9 +30,20 @@ KvExactState because(std::string_view state, std::string reason) {
     return out;
 }
 
-// The reason the signal gives, else its own word.
-std::string reason_of(const KvLive& live) {
-    return live.reason.empty() ? live.signal : live.reason;
+// The reasons the signal gives, else its own word. Candidates are told apart by commas.
+KvExactState because_of_signal(std::string_view state, const KvLive& live) {
+    KvExactState out;
+    out.state = state;
+    std::string_view left = live.reason.empty() ? live.signal : live.reason;
+    while (!left.empty()) {
+        const std::size_t comma = left.find(',');
+        const std::string_view word = left.substr(0, comma);
+        if (!word.empty()) {
+            out.reasons.emplace_back(word);
+        }
+        left.remove_prefix(comma == std::string_view::npos ? left.size() : comma + 1);
+    }
+    return out;
 }
 
 bool is_declaring(const rules::KvSpec& kv) {
@@ -69,7 +80,7 @@ KvExactState kv_exact_state(const rules::KvSpec& declared, const KvLive& live) {
     constexpr std::string_view kMismatch = "mismatch:";
     const std::string& signal = live.signal;
     if (signal == "dead" || signal == "stolen" || signal == "refused") {
-        return because("ENFORCEMENT_FAULT", reason_of(live));
+        return because_of_signal("ENFORCEMENT_FAULT", live);
     }
     if (live.attestation.starts_with(kMismatch)) {
         std::string what = live.attestation.substr(kMismatch.size());
@@ -78,14 +89,14 @@ KvExactState kv_exact_state(const rules::KvSpec& declared, const KvLive& live) {
         return because(still_routes ? "READY_FUNCTIONAL_ONLY" : "DEGRADED", "mismatch_" + what);
     }
     if (signal == "off") {
-        return because("DEGRADED", reason_of(live));
+        return because_of_signal("DEGRADED", live);
     }
     if (signal != "ok") {
-        return because("PENDING_DATAPLANE_CONTRACT", reason_of(live));
+        return because_of_signal("PENDING_DATAPLANE_CONTRACT", live);
     }
     const bool is_attested = live.attestation == "attested";
     if (is_declaring(declared) ? is_attested : live.tokens_agree) {
-        return {};
+        return live.reason.empty() ? KvExactState{} : because("READY", live.reason);
     }
     if (live.tokens_agree) {
         return because("TOKEN_PARITY_VERIFIED", "hash_not_seen");
@@ -109,6 +120,11 @@ KvExactState kv_exact_state(const rules::Rule& rule, const RuleLive& live) {
     std::sort(out.reasons.begin(), out.reasons.end());
     out.reasons.erase(std::unique(out.reasons.begin(), out.reasons.end()), out.reasons.end());
     return out;
+}
+
+std::string reason_text(const KvLive& live) {
+    const bool is_said = live.signal == "refused" && !live.reason.empty() && !live.detail.empty();
+    return is_said ? live.reason + ": " + live.detail : live.reason;
 }
 
 std::string rfc3339(std::uint64_t since_epoch_us) {

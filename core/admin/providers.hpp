@@ -42,9 +42,11 @@ struct KvLive {
     std::uint64_t blocks = 0;
     std::string signal;       // ok | warming | quiet | doubtful | dead | refused | stolen | off
     std::string attestation;  // attested | unproven | mismatch: ...
-    std::string reason;       // of a signal that is not ok
+    std::string reason;       // of a signal that is not ok; `legacy` of one that is
     std::optional<std::uint64_t> last_event_age_ms;
     bool tokens_agree = false;  // prompts tokenized here were found among its blocks
+    std::string detail = {};    // the reason at length
+    std::string advice = {};    // what to change
 };
 
 struct EndpointLive {
@@ -85,9 +87,15 @@ struct FlowFilter {
 // GET /config/ai/kv/inventory
 struct Inventory {
     std::string hash_algo;
-    std::string admission;              // empty = not shown
+    std::string admission;              // why the signal is as it is; empty = not shown
     std::vector<std::uint64_t> blocks;  // at most the limit asked for
     std::uint64_t total = 0;
+    std::string signal = {};
+    struct Rank {
+        std::uint32_t rank = 0;
+        std::uint64_t blocks = 0;
+    };
+    std::vector<Rank> ranks = {};
 };
 
 // GET /config/endpoint/all: one probe.

@@ -1,5 +1,6 @@
 #include "core/admin/read_back.hpp"
 
+#include "core/admin/condition.hpp"
 #include "core/rules/key.hpp"
 #include "core/rules/secrets.hpp"
 
@@ -40,7 +41,13 @@ Json::Object stored_endpoint(const Json::Array& stored, const rules::EndpointSpe
 Json kv_json(const KvLive& kv) {
     Json::Object out{{"blocks", kv.blocks}, {"signal", kv.signal}, {"attestation", kv.attestation}};
     if (!kv.reason.empty()) {
-        out.emplace("reason", kv.reason);
+        out.emplace("reason", reason_text(kv));
+    }
+    if (!kv.detail.empty()) {
+        out.emplace("detail", kv.detail);
+    }
+    if (!kv.advice.empty()) {
+        out.emplace("advice", kv.advice);
     }
     if (kv.last_event_age_ms) {
         out.emplace("last_event_age_ms", *kv.last_event_age_ms);

@@ -127,13 +127,14 @@ Status Daemon::start() {
         log::error("stored rule is not in force",
                    {{"rule", rule.id}, {"reason", rule.why.message}});
     }
-    scrape_source_ =
-        metrics::registry().add_source([shared = shared_.get()](std::vector<metrics::Family>& out) {
-            flow::scrape(*shared->directory.get(), out);
-        });
     log::set_level(admin::log_switch(*book_, settings_.log_level).level);
     live_ = std::make_unique<Live>(*shared_, *conductor_, *registry_, *book_, workers_, settings_,
                                    boot_);
+    scrape_source_ = metrics::registry().add_source(
+        [shared = shared_.get(), live = live_.get()](std::vector<metrics::Family>& out) {
+            flow::scrape(*shared->directory.get(), out);
+            live->scrape(out);
+        });
     api_ = std::make_unique<admin::ApiServer>(api_config(settings_), *book_, *live_);
     if (Status started = api_->start(); !started) {
         return started;

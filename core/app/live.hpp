@@ -50,6 +50,8 @@ public:
                                        const rules::EndpointSpec& endpoint,
                                        std::size_t limit) override;
     admin::RuleLive rule_status(const rules::RulePtr& rule) override;
+    // Metrics that are judgements of rules.
+    void scrape(std::vector<metrics::Family>& out);
     std::vector<admin::HealthRow> health() override;
     Status can_probe(const rules::ProbeSpec& probe) override;
     std::shared_ptr<admin::StreamSource> flow_stream(const admin::FlowFilter& filter,

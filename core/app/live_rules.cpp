@@ -1,6 +1,7 @@
 // How rules fare, as the management interface asks for it.
 #include <algorithm>
 
+#include "core/admin/condition.hpp"
 #include "core/app/live.hpp"
 #include "core/base/clock.hpp"
 
@@ -13,9 +14,14 @@ admin::KvLive kv_of(const route::KvMember& kv, const Stats& stats, const rules::
                     std::uint64_t now) {
     admin::KvLive out;
     out.signal = kv.signal(rule.kv.warmup_sec, now);
-    const auto said = kv.words();
-    out.attestation = said->attestation.empty() ? "unproven" : said->attestation;
-    out.reason = out.signal == "ok" ? "" : said->reason;
+    const route::KvWords said = kv.words();
+    out.attestation = said.attestation.empty() ? "unproven" : said.attestation;
+    const bool is_fine = out.signal == "ok" || out.signal == "quiet";
+    out.reason = is_fine && !said.note.empty() ? said.note : out.signal == "ok" ? "" : said.reason;
+    if (!out.reason.empty()) {
+        out.detail = said.detail;
+        out.advice = said.advice;
+    }
     out.tokens_agree = kv.tokens_agree();
     for (const kv::HolderStats& holder : stats) {
         out.blocks += holder.endpoint == kv.endpoint() ? holder.gpu_blocks : 0;
@@ -86,12 +92,55 @@ Result<admin::Inventory> Live::inventory(const rules::RulePtr& rule,
         admin::Inventory out;
         out.hash_algo = rule->kv.hash_algo.value_or("");
         out.blocks = service->kv->index().list(member.endpoint->id(), limit);
-        for (const kv::HolderStats& holder : service->kv->index().stats()) {
-            out.total += holder.endpoint == member.endpoint->id() ? holder.gpu_blocks : 0;
+        const Stats stats = service->kv->index().stats();
+        for (const kv::HolderStats& holder : stats) {
+            if (holder.endpoint == member.endpoint->id()) {
+                out.total += holder.gpu_blocks;
+                out.ranks.push_back({holder.rank, holder.gpu_blocks});
+            }
+        }
+        std::sort(out.ranks.begin(), out.ranks.end(),
+                  [](const auto& a, const auto& b) { return a.rank < b.rank; });
+        for (const route::KvMemberPtr& known : service->kv_members) {
+            if (known->endpoint() == member.endpoint->id()) {
+                const admin::KvLive live = kv_of(*known, stats, *rule, now_us());
+                out.signal = live.signal;
+                out.admission = admin::reason_text(live);
+            }
         }
         return out;
     }
     return Error{Code::NotFound, "no such endpoint"};
+}
+
+// Source: metrics contract, section 3, attestation.
+void Live::scrape(std::vector<metrics::Family>& out) {
+    metrics::Family states{"loxilb_ai_kv_attest_state",
+                           "How far KV-exact routing of a rule can be trusted.",
+                           metrics::Kind::Gauge,
+                           {}};
+    metrics::Family faults{"loxilb_ai_kv_enforcement_fault",
+                           "1 while a rule's KV events cannot be routed by.",
+                           metrics::Kind::Gauge,
+                           {}};
+    const auto directory = shared_.directory.get();
+    for (const route::ServicePtr& service : directory->services) {
+        if (!service->kv) {
+            continue;
+        }
+        const std::string rule = std::to_string(service->rule->number);
+        const auto now = admin::kv_exact_state(*service->rule, rule_status(service->rule));
+        metrics::Sample state;
+        state.labels = {{"rule", rule}, {"state", std::string(now.state)}};
+        state.value = 1;
+        states.samples.push_back(std::move(state));
+        metrics::Sample fault;
+        fault.labels = {{"rule", rule}};
+        fault.value = now.state == "ENFORCEMENT_FAULT" ? 1 : 0;
+        faults.samples.push_back(std::move(fault));
+    }
+    out.push_back(std::move(states));
+    out.push_back(std::move(faults));
 }
 
 admin::RuleLive Live::rule_status(const rules::RulePtr& rule) {

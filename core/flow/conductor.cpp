@@ -16,6 +16,7 @@ public:
                            std::string_view) const noexcept override {
         return route::Judgement::Relay;
     }
+    void served(std::size_t, const sluice_served&) const noexcept override {}
 };
 
 // Whether this machine can probe as the rule asks. A rule that asked so before stays: it came with

@@ -34,6 +34,18 @@ route::KvCounters counters_of(const rules::Rule& rule) {
     }
     out.fallthrough = &registry.counter("loxilb_pd_kv_tier15_fallthrough_total",
                                         "KV-exact attempts that fell through.");
+    out.zero_hits = &registry.counter(
+        "loxilb_pd_kv_zero_hit_watchdog_total",
+        "Times that many prompts in a row matched no block although blocks are held.",
+        {{"service_id", service}});
+    const auto echo = [&registry](const char* result) {
+        return &registry.counter("loxilb_ai_kv_attest_echo_total",
+                                 "Answers by whether the engine had cached what was predicted.",
+                                 {{"result", result}});
+    };
+    out.echo_agree = echo("agree");
+    out.echo_differ = echo("differ");
+    out.echo_silent = echo("silent");
     return out;
 }
 
@@ -145,7 +157,7 @@ void Conductor::take_engine(const rules::Rule& rule, Kept& kept, route::Service&
         kept.attachments.clear();
     }
     kept.engine = *engine;
-    service.traits = traits_of((*engine)->info());
+    service.traits = traits_of(**engine);
 }
 
 void Conductor::take_plane(const rules::Rule& rule, Kept& kept, route::Service& service) {
@@ -160,6 +172,7 @@ void Conductor::take_plane(const rules::Rule& rule, Kept& kept, route::Service& 
         runtime_.events().post_or_run(
             [plane = kept.plane, bound = rule.kv.max_blocks] { plane->set_max_blocks(bound); });
     }
+    kept.plane->declare(rule.kv.block_tokens.value_or(0));
     service.kv = kept.plane;
     for (const fleet::Member& member : service.pool->members()) {
         service.kv_members.push_back(kept.plane->member(member.endpoint->id()));

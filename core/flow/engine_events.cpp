@@ -21,11 +21,54 @@ std::string_view state_name(std::uint32_t state) {
     return at < std::size(kNames) ? kNames[at] : "?";
 }
 
+std::uint32_t ranks_of(const EngineRoute& route) {
+    return std::max(route.ranks, route.learned_ranks);
+}
+
+metrics::Counter& faults(std::string_view reason) {
+    return metrics::registry().counter("loxilb_ai_kv_trtllm_drain_ownership_fault_total",
+                                       "Times another consumer was seen to take KV events.",
+                                       {{"reason", std::string(reason)}});
+}
+
+metrics::Counter& heals() {
+    return metrics::registry().counter("loxilb_ai_kv_trtllm_drain_ownership_heal_total",
+                                       "Times a consumer that took KV events was seen no more.");
+}
+
+metrics::Counter& probe_failures(std::string_view reason) {
+    return metrics::registry().counter("loxilb_ai_kv_attest_probe_fail_total",
+                                       "Times an engine's KV events were not admitted.",
+                                       {{"reason", std::string(reason)}});
+}
+
+// The words of probe_failures(); empty: the report is none.
+std::string_view probe_failure(const sluice_kv_report& report) {
+    if (report.why == SLUICE_WHY_UNREACHABLE && report.state == SLUICE_KV_WAITING) {
+        return "unreachable";
+    }
+    if (report.state != SLUICE_KV_REFUSED) {
+        return {};
+    }
+    return report.why == SLUICE_WHY_BLOCK_SIZE  ? "block_size"
+           : report.why == SLUICE_WHY_ALGORITHM ? "hash_algo"
+                                                : "refused";
+}
+
 bool holds(const EngineRoute& route, const std::shared_ptr<route::KvPlane>& plane) {
     return std::find(route.planes.begin(), route.planes.end(), plane) != route.planes.end();
 }
 
 }  // namespace
+
+EngineEvents::EngineEvents(OnModels on_models) : on_models_(std::move(on_models)) {
+    // Readers look for them before anything has happened.
+    faults("second_consumer");
+    heals();
+    for (const char* reason : {"unreachable", "block_size", "hash_algo", "refused"}) {
+        probe_failures(reason);
+    }
+}
 
 EngineRoute* EngineEvents::find(std::uint64_t endpoint) {
     const auto it = routes_.find(endpoint);
@@ -35,10 +78,17 @@ EngineRoute* EngineEvents::find(std::uint64_t endpoint) {
 void EngineEvents::set_routes(EngineRoutes routes) {
     for (auto& [id, next] : routes) {
         const EngineRoute* before = find(id);
+        if (before != nullptr) {
+            next.learned_ranks = before->learned_ranks;
+            next.is_stolen = before->is_stolen;
+        }
         for (const auto& plane : next.planes) {
             const bool is_known = before != nullptr && holds(*before, plane);
-            if (!is_known || before->ranks != next.ranks) {
-                if (const Status attached = plane->attach(id, next.ranks); !attached) {
+            if (!is_known) {
+                plane->facts(id, next.endpoint->block_tokens());
+            }
+            if (!is_known || ranks_of(*before) != ranks_of(next)) {
+                if (const Status attached = plane->attach(id, ranks_of(next)); !attached) {
                     log::error("kv index refuses an endpoint", {{"endpoint", next.endpoint->name()},
                                                                 {"reason", attached.error().what}});
                 } else if (!is_known && before != nullptr && !before->planes.empty()) {
@@ -93,12 +143,44 @@ void EngineEvents::facts(const sluice_engine_facts& facts) {
     }
     const bool is_another =
         route->endpoint->set_facts(facts.block_tokens, facts.epoch, text(facts.version));
+    const std::uint32_t before = ranks_of(*route);
+    route->learned_ranks =
+        std::max(route->learned_ranks, std::min(facts.num_dp_ranks, kMaxLearnedRanks));
+    const bool has_grown = ranks_of(*route) != before;
     if (is_another) {
         // Another process answers there now: its cache is empty.
         for (const auto& plane : route->planes) {
             plane->reset(facts.endpoint, SLUICE_ANY);
         }
     }
+    for (const auto& plane : route->planes) {
+        plane->facts(facts.endpoint, facts.block_tokens);
+        if (!has_grown) {
+            continue;
+        }
+        if (const Status grown = plane->attach(facts.endpoint, ranks_of(*route)); !grown) {
+            log::error("kv index refuses ranks of an endpoint",
+                       {{"endpoint", route->endpoint->name()},
+                        {"ranks", ranks_of(*route)},
+                        {"reason", grown.error().what}});
+        }
+    }
+}
+
+// Once an endpoint, however many rules name it.
+void EngineEvents::count(EngineRoute& route, const sluice_kv_report& report) {
+    if (const std::string_view failure = probe_failure(report); !failure.empty()) {
+        probe_failures(failure).add();
+    }
+    const bool is_stolen = report.state == SLUICE_KV_DEAD && report.why == SLUICE_WHY_COMPETITOR;
+    if (is_stolen && !route.is_stolen) {
+        faults("second_consumer").add();
+    } else if (route.is_stolen && report.state == SLUICE_KV_LIVE) {
+        heals().add();
+    } else if (!is_stolen && report.state != SLUICE_KV_LIVE) {
+        return;  // neither taken nor given back
+    }
+    route.is_stolen = is_stolen;
 }
 
 void EngineEvents::models(std::uint64_t endpoint, sluice_array models) {
@@ -151,6 +233,7 @@ void EngineEvents::report(const sluice_kv_report& report) {
     if (route == nullptr) {
         return;
     }
+    count(*route, report);
     for (const auto& plane : route->planes) {
         plane->report(report);
     }

@@ -2,6 +2,7 @@
 //
 // Threads: the EngineSink functions event. set_routes() control (it hands over to the event
 //          thread); metric sources any.
+// Limits:  kMaxLearnedRanks inventories an endpoint that its engine's reports ask for.
 #pragma once
 #include <functional>
 #include <map>
@@ -18,17 +19,22 @@ namespace sluice::flow {
 struct EngineRoute {
     fleet::EndpointPtr endpoint;
     std::vector<std::shared_ptr<route::KvPlane>> planes;  // of rules with kvExactMode
-    std::uint32_t ranks = 1;
+    std::uint32_t ranks = 1;                              // that rules declare
+    // What the engine showed; outlives edits of the rules.
+    std::uint32_t learned_ranks = 1;
+    bool is_stolen = false;  // another consumer takes its events
 };
 
 using EngineRoutes = std::map<std::uint64_t, EngineRoute>;  // by endpoint id
+
+inline constexpr std::uint32_t kMaxLearnedRanks = 64;
 
 class EngineEvents final : public plugin::EngineSink {
 public:
     // Called on the event thread when the models of an endpoint are known or changed, so that
     // tokenizers can be loaded before a request needs them.
     using OnModels = std::function<void(const std::vector<fleet::Model>&)>;
-    explicit EngineEvents(OnModels on_models) : on_models_(std::move(on_models)) {}
+    explicit EngineEvents(OnModels on_models);
 
     // [event] Attaches endpoints to planes that are new to them and detaches those that are gone.
     void set_routes(EngineRoutes routes);
@@ -44,6 +50,7 @@ public:
 
 private:
     EngineRoute* find(std::uint64_t endpoint);
+    static void count(EngineRoute& route, const sluice_kv_report& report);
 
     const OnModels on_models_;
     EngineRoutes routes_;  // event thread only

@@ -88,7 +88,9 @@ private:
     void interrupted();
     fleet::Endpoint& endpoint() const { return *(*service_->pool)[*chosen_].endpoint; }
     void settle();
-    void count();
+    void count(const Usage& usage);
+    void count_echo();
+    void tell_served(const Usage& usage);
     net::Wait wait_ms(std::uint64_t ms) noexcept;
     std::uint64_t since_start_us() const noexcept;
     bool is_json_body() const noexcept;

@@ -35,6 +35,9 @@ FlowMetrics::FlowMetrics()
       all_requests_(metrics::registry().counter("loxilb_requests_total", "Requests of clients.")),
       all_errors_(
           metrics::registry().counter("loxilb_errors_total", "Requests that did not end well.")) {
+    // Of the legs of TensorRT-LLM's pools: present from the start.
+    metrics::registry().counter("loxilb_pd_trt_ctx_early_exit_total",
+                                "Requests that a context endpoint answered to the end.");
     constexpr std::array<const char*, 6> kClasses = {"other", "1xx", "2xx", "3xx", "4xx", "5xx"};
     for (std::size_t i = 0; i < kClasses.size(); ++i) {
         by_class_[i] = &metrics::registry().counter("loxilb_proxy_http_responses_by_status_total",

@@ -149,6 +149,14 @@ public:
         }
     }
 
+    void served(std::size_t pool_index, const sluice_served& what) const noexcept override {
+        const plugin::AttachmentPtr attachment =
+            pool_index < attachments_.size() ? attachments_[pool_index].lock() : nullptr;
+        if (const auto held = attachment ? attachment->hold() : nullptr) {
+            engine_->on_served(held->at(), what);
+        }
+    }
+
 private:
     EnginePtr engine_;
     // Only the rule in force holds them: a request that goes on after an edit must not keep the
@@ -222,12 +230,14 @@ std::shared_ptr<const route::Engine> make_engine(
     return std::make_shared<EngineAdapter>(std::move(engine), attachments);
 }
 
-route::EngineTraits traits_of(const plugin::EngineInfo& info) {
+route::EngineTraits traits_of(const plugin::EngineInstance& engine) {
+    const plugin::EngineInfo& info = engine.info();
     route::EngineTraits out;
     out.default_block_tokens = info.block_tokens;
     out.uncached_tail_tokens = info.uncached_tail_tokens;
     out.reserved_fields = info.reserved_fields;
     out.reserved_paths = info.reserved_paths;
+    out.hears_served = engine.hears_served();
     return out;
 }
 

@@ -59,6 +59,6 @@ std::shared_ptr<const route::Selector> make_selector(
 // `attachments` by pool index; empty pointers where nothing is attached. Not kept alive.
 std::shared_ptr<const route::Engine> make_engine(
     EnginePtr engine, const std::vector<plugin::AttachmentPtr>& attachments);
-route::EngineTraits traits_of(const plugin::EngineInfo& info);
+route::EngineTraits traits_of(const plugin::EngineInstance& engine);
 
 }  // namespace sluice::flow

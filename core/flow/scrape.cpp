@@ -32,10 +32,75 @@ struct KvFamilies {
                      "Blocks dropped at the inventory's bound.",
                      Kind::Counter,
                      {}};
-    Family rejects{
-        "loxilb_kv_subscriber_wire_reject_total", "Batches that were refused.", Kind::Counter, {}};
+    Family rejects{"loxilb_kv_subscriber_wire_reject_total",
+                   "Events that could not be used, by reason.",
+                   Kind::Counter,
+                   {}};
+    Family losses{"loxilb_kv_subscriber_loss_total",
+                  "Times events were missed or inventories emptied, by reason.",
+                  Kind::Counter,
+                  {}};
+    Family reconnects{"loxilb_kv_subscriber_reconnect_total",
+                      "Times the source of KV events answered again.",
+                      Kind::Counter,
+                      {}};
+    Family errors{"loxilb_kv_subscriber_recv_error_total",
+                  "Times the source of KV events did not answer.",
+                  Kind::Counter,
+                  {}};
+    Family signal{"loxilb_kv_signal_info",
+                  "The signal of KV events of an endpoint, and why it is so.",
+                  Kind::Gauge,
+                  {}};
+    Family ranks{"loxilb_kv_ranks", "Inventories kept for an endpoint.", Kind::Gauge, {}};
     Family memory{"loxilb_kv_index_bytes", "Memory of the block index.", Kind::Gauge, {}};
 };
+
+struct CountOf {
+    std::uint32_t why;
+    const char* reason;
+};
+constexpr CountOf kRejects[] = {
+    {SLUICE_WHY_MALFORMED, "malformed"},   {SLUICE_WHY_BLOCK_SIZE, "block_size"},
+    {SLUICE_WHY_ALGORITHM, "hash_algo"},   {SLUICE_WHY_UNKNOWN, "unknown"},
+    {SLUICE_WHY_NOT_LOOKUP, "not_lookup"}, {SLUICE_WHY_PARTIAL, "partial"},
+};
+constexpr CountOf kLosses[] = {
+    {SLUICE_WHY_GAP, "gap"},
+    {SLUICE_WHY_RESTART, "restart"},
+    {SLUICE_WHY_LATE_JOIN, "late_join"},
+    {SLUICE_WHY_COMPETITOR, "second_consumer"},
+};
+
+Labels with(const Labels& labels, const char* name, std::string value) {
+    Labels out = labels;
+    out.emplace_back(name, std::move(value));
+    return out;
+}
+
+// Adapters choose their words; a label has the shape of one.
+std::string label_of(const std::string& reason) {
+    std::string out = reason.substr(0, 64);
+    for (char& c : out) {
+        const bool is_kept = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == ',';
+        c = is_kept ? c : '_';
+    }
+    return out;
+}
+
+void scrape_counts(const route::KvMember& member, const Labels& by_ep, KvFamilies& out) {
+    for (const CountOf& one : kRejects) {
+        add(out.rejects, with(by_ep, "reason", one.reason),
+            static_cast<double>(member.count_of(one.why)));
+    }
+    add(out.rejects, with(by_ep, "reason", "refused"), static_cast<double>(member.rejects()));
+    for (const CountOf& one : kLosses) {
+        add(out.losses, with(by_ep, "reason", one.reason),
+            static_cast<double>(member.count_of(one.why)));
+    }
+    add(out.reconnects, by_ep, static_cast<double>(member.reconnects()));
+    add(out.errors, by_ep, static_cast<double>(member.count_of(SLUICE_WHY_UNREACHABLE)));
+}
 
 void scrape_kv(const route::Service& service, KvFamilies& out) {
     const std::string number = std::to_string(service.rule->number);
@@ -49,24 +114,32 @@ void scrape_kv(const route::Service& service, KvFamilies& out) {
         const std::string ep_idx = std::to_string((*service.pool)[i].spec.ep_idx);
         std::uint64_t blocks = 0;
         std::uint64_t evicted = 0;
+        std::uint64_t ranks = 0;
         for (const kv::HolderStats& holder : stats) {
             if (holder.endpoint == member.endpoint()) {
                 blocks += holder.gpu_blocks;
                 evicted += holder.evictions;
+                ranks += 1;
             }
         }
         const Labels by_ep{{"service", number}, {"ep", ep_idx}};
         add(out.blocks, {{"service", number}, {"ep_idx", ep_idx}}, static_cast<double>(blocks));
-        const bool is_live = member.state() == SLUICE_KV_LIVE;
-        add(out.connected, by_ep, is_live || member.state() == SLUICE_KV_UNPROVEN ? 1 : 0);
-        add(out.fresh, by_ep, is_live ? 1 : 0);
+        const bool is_connected = member.is_connected();
+        add(out.connected, by_ep, is_connected ? 1 : 0);
+        add(out.fresh, by_ep, is_connected && member.state() == SLUICE_KV_LIVE ? 1 : 0);
+        add(out.ranks, by_ep, static_cast<double>(ranks));
+        const route::KvWords words = member.words();
+        Labels signal = by_ep;
+        const std::string_view word = member.signal(service.rule->kv.warmup_sec, now);
+        signal.emplace_back("signal", std::string(word));
+        signal.emplace_back("reason",
+                            label_of(word == "ok" || word == "quiet" ? words.note : words.reason));
+        add(out.signal, std::move(signal), 1);
+        scrape_counts(member, by_ep, out);
         const std::uint64_t last = member.last_event_us();
         const std::uint64_t age = last == 0 ? 0 : now - std::min(now, last);
         add(out.last_event, by_ep, last == 0 ? 0 : static_cast<double>(wall - age) * 1e-6);
         add(out.evictions, by_ep, static_cast<double>(evicted));
-        Labels reject = by_ep;
-        reject.emplace_back("reason", "malformed");
-        add(out.rejects, std::move(reject), static_cast<double>(member.rejects()));
     }
 }
 
@@ -102,7 +175,8 @@ void scrape(const Directory& directory, std::vector<Family>& out) {
     add(healthy, {}, up);
     add(unhealthy, {}, down);
     for (Family* family : {&rules, &healthy, &unhealthy, &info, &engine, &kv.blocks, &kv.connected,
-                           &kv.fresh, &kv.last_event, &kv.evictions, &kv.rejects, &kv.memory}) {
+                           &kv.fresh, &kv.last_event, &kv.evictions, &kv.rejects, &kv.memory,
+                           &kv.losses, &kv.reconnects, &kv.errors, &kv.signal, &kv.ranks}) {
         out.push_back(std::move(*family));
     }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/clock.hpp"
 #include "core/base/log.hpp"
 #include "core/plugin/event_thread.hpp"
 #include "core/plugin/runtime.hpp"
@@ -73,6 +74,8 @@ AttachmentPtr AttachmentBook::attach(const std::shared_ptr<EngineInstance>& engi
     queue.push_back(record);
     if (queue.size() == 1) {
         events_.post_or_run([this, record] { begin(record); });
+    } else {
+        events_.post_or_run([this, first = queue.front()] { make_way(first); });
     }
     return handle;
 }
@@ -131,9 +134,71 @@ void AttachmentBook::unused(const RecordPtr& record, sluice_attachment* at) {
     record->is_live = false;
     if (record->is_released) {
         leave(record);
+    } else if (std::exchange(record->makes_way, false)) {
+        begin(pass_turn(record));
     } else {
         begin(record);
     }
+}
+
+void AttachmentBook::judged(const AttachmentRecord* of, bool is_refused) {
+    RecordPtr record;
+    {
+        const std::lock_guard lock(mu_);
+        for (const auto& [key, queue] : queues_) {
+            if (!queue.empty() && queue.front().get() == of) {
+                record = queue.front();
+            }
+        }
+    }
+    if (!record) {
+        return;
+    }
+    record->refused_us = is_refused ? now_us() : 0;
+    if (is_refused) {
+        events_.post_or_run([this, record] { make_way(record); });
+    }
+}
+
+// The first behind it that was not refused a moment ago; null: none.
+AttachmentBook::RecordPtr AttachmentBook::next_of(const std::deque<RecordPtr>& queue) {
+    const std::uint64_t now = now_us();
+    for (std::size_t i = 1; i < queue.size(); ++i) {
+        const bool is_due = queue[i]->refused_us == 0 || now - queue[i]->refused_us >= kTurnUs;
+        if (is_due && !queue[i]->is_released) {
+            return queue[i];
+        }
+    }
+    return nullptr;
+}
+
+void AttachmentBook::make_way(const RecordPtr& record) {
+    if (record->refused_us == 0 || !record->is_live || record->is_released) {
+        return;
+    }
+    {
+        const std::lock_guard lock(mu_);
+        const auto it = queues_.find(key_of(*record->engine, record->info.base_url));
+        if (it == queues_.end() || it->second.front() != record || !next_of(it->second)) {
+            return;
+        }
+    }
+    record->makes_way = true;
+    record->set(Attachment::State::Waiting, {}, nullptr);
+}
+
+AttachmentBook::RecordPtr AttachmentBook::pass_turn(const RecordPtr& record) {
+    const std::lock_guard lock(mu_);
+    auto& queue = queues_[key_of(*record->engine, record->info.base_url)];
+    const RecordPtr next = next_of(queue);
+    if (!next) {
+        return record;  // it has gone meanwhile
+    }
+    std::erase(queue, next);
+    std::erase(queue, record);
+    queue.push_front(next);
+    queue.push_back(record);
+    return next;
 }
 
 void AttachmentBook::leave(const RecordPtr& record) {

@@ -94,7 +94,7 @@ sluice_status EngineInstance::attach_now(const AttachmentRecord& record, std::ui
     // What the plugin says of the endpoint while it attaches is already heard.
     if (!endpoints
              .try_emplace(record.info.id,
-                          AttachedEndpoint{record.info.base_url, record.authorization})
+                          AttachedEndpoint{record.info.base_url, record.authorization, &record})
              .second) {
         return report(err, SLUICE_E_INVALID, "two base URLs have the same endpoint id");
     }
@@ -186,8 +186,12 @@ Result<std::size_t> EngineInstance::hash_blocks(const sluice_hash_input& in,
     return std::size_t{num};
 }
 
+bool EngineInstance::hears_served() const noexcept {
+    return SLUICE_HAS(sluice_engine, &engine(), on_served) && engine().on_served != nullptr;
+}
+
 void EngineInstance::on_served(sluice_attachment* at, const sluice_served& served) const noexcept {
-    if (!SLUICE_HAS(sluice_engine, &engine(), on_served) || engine().on_served == nullptr) {
+    if (!hears_served()) {
         return;
     }
     // It has nothing to answer, so nothing can fail.

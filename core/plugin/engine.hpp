@@ -124,6 +124,7 @@ public:
                                     std::span<std::uint64_t> out) const;
     // What traffic shows of an endpoint's cache; nothing where the adapter does not ask for it.
     void on_served(sluice_attachment* at, const sluice_served& served) const noexcept;
+    bool hears_served() const noexcept;
 
     // [event] For the attachment book.
     sluice_status attach_now(const AttachmentRecord& record, std::uint32_t watch,

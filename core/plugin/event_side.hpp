@@ -15,10 +15,12 @@ namespace sluice::plugin {
 class PluginTimer;
 class HttpCall;
 class ZmqLink;
+struct AttachmentRecord;
 
 struct AttachedEndpoint {
     std::string base_url;
     std::string authorization;
+    const AttachmentRecord* record = nullptr;
 };
 
 struct EventSide {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/plugin/attachment.hpp"
 #include "core/plugin/event_side.hpp"
 #include "core/plugin/host_context.hpp"
 #include "core/plugin/runtime.hpp"
@@ -161,6 +162,11 @@ void report_signal(const sluice_host* host, const sluice_kv_report* from) noexce
         // A newer plugin may name a reason this gateway does not know.
         if (kv_report.why < SLUICE_WHY_NONE || kv_report.why > SLUICE_WHY_LEGACY) {
             kv_report.why = SLUICE_WHY_UNKNOWN;
+        }
+        if (kv_report.state == SLUICE_KV_REFUSED || kv_report.state == SLUICE_KV_LIVE) {
+            const auto at = context.event_side().endpoints.find(kv_report.endpoint);
+            context.runtime().attachments().judged(at->second.record,
+                                                   kv_report.state == SLUICE_KV_REFUSED);
         }
         context.runtime().sink().report(kv_report);
     }

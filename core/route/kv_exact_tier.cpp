@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/log.hpp"
 #include "core/base/metrics.hpp"
 #include "core/route/models.hpp"
 
@@ -11,6 +12,9 @@ namespace {
 // Endpoints of one rule normally agree on the block size; a pool more mixed than this is a mistake
 // of configuration, and the rest of it counts as cold.
 constexpr std::uint32_t kMaxBlockSizes = 8;
+
+// So many look-ups without a hit are worth a warning.
+constexpr std::uint64_t kZeroHits = 50;
 
 void count_miss(std::string_view reason) {
     metrics::registry()
@@ -124,10 +128,12 @@ void KvExactTier::match_blocks(const Question& q, Rows& rows) {
     }
 }
 
-// Blocks of an endpoint whose signal cannot be trusted are worth nothing.
+// Blocks of an endpoint whose signal cannot be trusted are worth nothing, to selectors neither.
 KvExactTier::Standing KvExactTier::survey(const Question& q, Rows& rows) {
     Standing out;
     out.when_none = "no_worker";
+    std::string_view distrusted;  // why none of the rows can be trusted, if so
+    bool is_any_trusted = false;
     for (std::size_t i = 0; i < rows.size(); ++i) {
         Reach& reach = rows.reach(i);
         const KvMember& member = *q.service.kv_members[i];
@@ -138,12 +144,18 @@ KvExactTier::Standing KvExactTier::survey(const Question& q, Rows& rows) {
         if (reach.doubtful > 0) {
             out.when_none = "unproven";
         }
-        if (reach.blocks > 0 && member.state() == SLUICE_KV_REFUSED) {
+        if (const std::string_view distrust = member.distrust(); !distrust.empty()) {
+            out.when_none = reach.blocks > 0 ? distrust : out.when_none;
+            distrusted = distrust;
             reach.blocks = 0;
-            out.when_none = "mismatch";
-        } else if (reach.blocks > 0 && member.is_warming(q.service.rule->kv.warmup_sec, q.now_us)) {
-            reach.blocks = 0;
-            out.when_none = "warmup";
+            rows.candidate(i).prefix_blocks = 0;
+            rows.candidate(i).gpu_blocks = 0;
+        } else {
+            is_any_trusted = true;
+            if (reach.blocks > 0 && member.is_warming(q.service.rule->kv.warmup_sec, q.now_us)) {
+                reach.blocks = 0;
+                out.when_none = "warmup";
+            }
         }
         if (!rows.is_free(i)) {
             out.when_none = reach.blocks > 0 ? "excluded" : out.when_none;
@@ -156,7 +168,31 @@ KvExactTier::Standing KvExactTier::survey(const Question& q, Rows& rows) {
             out.best_tokens = reach.block_tokens;
         }
     }
+    if (!is_any_trusted && !distrusted.empty()) {
+        out.when_none = distrusted;
+    }
     return out;
+}
+
+// Many prompts in a row whose blocks nobody holds, although blocks are held: the tokens are
+// probably not the engine's.
+void KvExactTier::watch(const Question& q, bool is_hit) {
+    if (q.is_dry_run || q.service.kv->note_lookup(is_hit) < kZeroHits) {
+        return;
+    }
+    (void)q.service.kv->note_lookup(true);  // another count begins
+    std::uint64_t held = 0;
+    for (const kv::HolderStats& holder : q.service.kv->index().stats()) {
+        held += holder.gpu_blocks;
+    }
+    if (held == 0) {
+        return;
+    }
+    q.service.kv_counters.zero_hits->add();
+    log::warn(
+        "prompts match no block although blocks are held: are the tokenizer and the chat "
+        "template the engine's?",
+        {{"rule", q.service.rule->id}, {"blocks", held}, {"lookups", kZeroHits}});
 }
 
 Verdict KvExactTier::consider(const Question& q, Rows& rows, Receipt& receipt) {
@@ -178,6 +214,7 @@ Verdict KvExactTier::consider(const Question& q, Rows& rows, Receipt& receipt) {
     if (standing.query_blocks == 0) {
         return pass("shallow");
     }
+    watch(q, standing.best != 0);
     if (standing.best == 0) {
         return pass(standing.when_none);
     }

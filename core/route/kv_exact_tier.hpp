@@ -6,7 +6,8 @@
 //
 // Threads: request; scratch space of one loop.
 // Units:   blocks, requests in flight.
-// Source:  routing contract, section 5.3 (guards and their words, bound, spill, cold seed).
+// Source:  routing contract, section 5.3 (guards and their words, bound, spill, cold seed,
+//          watchdog).
 #pragma once
 #include <cstdint>
 
@@ -33,6 +34,7 @@ private:
     };
     void match_blocks(const Question& q, Rows& rows);
     static Standing survey(const Question& q, Rows& rows);
+    static void watch(const Question& q, bool is_hit);
 
     kv::MatchSet matches_;
 };

@@ -3,6 +3,7 @@
 // Threads: any (immutable). A new one is made when the rule is edited, around the same KvPlane,
 //          endpoints, Occupancy and key.
 #pragma once
+#include <sluice/sdk/engine.h>
 #include <sluice/sdk/selector.h>
 
 #include <cstdint>
@@ -44,6 +45,7 @@ struct EngineTraits {
     std::uint32_t uncached_tail_tokens = 1;
     std::vector<std::string> reserved_fields;  // "a" or "a.b"
     std::vector<std::string> reserved_paths;
+    bool hears_served = false;  // takes served()
 };
 
 // What an answer that is not 2xx means for the request, in the adapter's judgement.
@@ -63,6 +65,8 @@ public:
     virtual Judgement judge(std::size_t pool_index, const sluice_request& request, int status,
                             std::span<const sluice_pair> headers,
                             std::string_view body) const noexcept = 0;
+    // [request] An endpoint answered a request whole. Only with EngineTraits::hears_served.
+    virtual void served(std::size_t pool_index, const sluice_served& what) const noexcept = 0;
 };
 
 // The texts receipts point to, so that a kept receipt keeps nothing else alive.
@@ -77,6 +81,11 @@ struct KvCounters {
     std::vector<metrics::Counter*> spills;      // by pool index of the endpoint passed over
     std::vector<metrics::Counter*> cold_seeds;  // by pool index of the receiver
     metrics::Counter* fallthrough = nullptr;
+    metrics::Counter* zero_hits = nullptr;
+    // What engines said of the tokens that they were predicted to have cached.
+    metrics::Counter* echo_agree = nullptr;   // as many or more
+    metrics::Counter* echo_differ = nullptr;  // fewer
+    metrics::Counter* echo_silent = nullptr;  // nothing
 };
 
 struct Service {

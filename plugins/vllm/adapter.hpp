@@ -26,9 +26,7 @@ public:
     std::unique_ptr<Attachment> attach(const sluice_endpoint& endpoint, std::uint32_t watch);
     void detach(std::unique_ptr<Attachment> at) noexcept;
     sluice_status on_reply(const sluice_leg& leg, const sluice_reply& reply, sluice_reply_out& out);
-    // `params`: {"algorithm": absent = the rule's, else sha256; "seed": absent = the rule's, null =
-    // PYTHONHASHSEED is not set; "key_form": "bare" or "tagged"; "lora_path"; "parent": hex of a
-    // digest to continue; "parent_is_integer"}.
+    // The members of `in.params`: block_hashes.hpp.
     sluice_status hash_blocks(const sluice_hash_input& in, std::span<std::uint64_t> out,
                               std::uint32_t& num);
 

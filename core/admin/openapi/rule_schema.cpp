@@ -47,6 +47,7 @@ constexpr LiveField kLive[] = {
         "signal":{"type":"string","enum":["ok","warming","quiet","doubtful","dead","refused",
             "stolen","off"]},
         "attestation":{"type":"string"},"reason":{"type":"string"},
+        "detail":{"type":"string"},"advice":{"type":"string"},
         "last_event_age_ms":{"type":"integer","minimum":0}}})"},
 };
 

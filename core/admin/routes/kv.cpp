@@ -35,11 +35,21 @@ Response get_inventory(Context& context, Request& request) {
     rules::append_quoted(body, endpoint->name());
     body += ",\"hash_algo\":";
     rules::append_quoted(body, inventory->hash_algo);
+    if (!inventory->signal.empty()) {
+        body += ",\"signal\":";
+        rules::append_quoted(body, inventory->signal);
+    }
     if (!inventory->admission.empty()) {
         body += ",\"admission\":";
         rules::append_quoted(body, inventory->admission);
     }
-    body += ",\"blocks\":[";
+    body += ",\"ranks\":[";
+    for (std::size_t i = 0; i < inventory->ranks.size(); ++i) {
+        const Inventory::Rank& rank = inventory->ranks[i];
+        body += (i == 0 ? "{\"rank\":" : ",{\"rank\":") + std::to_string(rank.rank) +
+                ",\"blocks\":" + std::to_string(rank.blocks) + "}";
+    }
+    body += "],\"blocks\":[";
     for (std::size_t i = 0; i < inventory->blocks.size(); ++i) {
         body += (i == 0 ? "{\"block_idx\":" : ",{\"block_idx\":") + std::to_string(i) +
                 ",\"hash_uint64\":" + std::to_string(inventory->blocks[i]) + "}";
@@ -72,7 +82,10 @@ constexpr Schema kSchemas[] = {
         "required":["service_id","ep_idx","hash_algo","blocks","total"],"properties":{
         "service_id":{"type":"integer"},"ep_idx":{"type":"integer"},
         "endpoint":{"type":"string"},"hash_algo":{"type":"string"},
-        "admission":{"type":"string"},
+        "signal":{"type":"string"},
+        "admission":{"type":"string","description":"why the signal is as it is"},
+        "ranks":{"type":"array","items":{"type":"object","required":["rank","blocks"],
+            "properties":{"rank":{"type":"integer"},"blocks":{"type":"integer"}}}},
         "blocks":{"type":"array","items":{"type":"object","required":["block_idx","hash_uint64"],
             "properties":{"block_idx":{"type":"integer"},"hash_uint64":{"type":"integer"}}}},
         "truncated":{"type":"boolean"},"total":{"type":"integer"}}})"},

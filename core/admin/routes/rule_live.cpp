@@ -113,7 +113,9 @@ Json kv_exact_entry(const rules::Rule& rule, const RuleLive& live) {
                                             {"enforcedState", one.state},
                                             {"reasonCodes", texts(one.reasons)},
                                             {"signal", it->second.kv->signal},
-                                            {"attestation", it->second.kv->attestation}});
+                                            {"attestation", it->second.kv->attestation},
+                                            {"detail", it->second.kv->detail},
+                                            {"advice", it->second.kv->advice}});
     }
     const bool is_enforced = now.state != "DEGRADED" && now.state != "ENFORCEMENT_FAULT";
     return Json::Object{
@@ -228,7 +230,8 @@ constexpr Schema kSchemas[] = {
                 "ep_idx":{"type":"integer"},"endpoint":{"type":"string"},
                 "enforcedState":{"type":"string"},
                 "reasonCodes":{"type":"array","items":{"type":"string"}},
-                "signal":{"type":"string"},"attestation":{"type":"string"}}}}}}}}})"},
+                "signal":{"type":"string"},"attestation":{"type":"string"},
+                "detail":{"type":"string"},"advice":{"type":"string"}}}}}}}}})"},
 };
 
 }  // namespace

@@ -117,6 +117,44 @@ TEST_CASE("a replacement attaches after the old detach has returned") {
     CHECK(next->hold());
 }
 
+TEST_CASE("an instance that refuses the engine makes way for one that waits, but not in circles") {
+    Noted n;
+    const auto say = [&](const sluice_host* host, std::uint32_t state) {
+        n.running.on_event([host, state] {
+            sluice_kv_report report{};
+            report.size = sizeof report;
+            report.dp_rank = SLUICE_ANY;
+            report.endpoint = 1;
+            report.state = state;
+            report.why = SLUICE_WHY_BLOCK_SIZE;
+            static_cast<const sluice_kv_api*>(host->query(host, SLUICE_SVC_KV))
+                ->report(host, &report);
+        });
+    };
+    auto wrong = n.running.active<EngineInstance>(n.fake, "wrong");
+    const sluice_host* const wrong_host = n.fake.host;
+    auto first = n.attach(wrong, 1);
+    CHECK(n.take() == Notes{"attach 1 watch 2"});
+    say(wrong_host, SLUICE_KV_REFUSED);
+    CHECK(n.take().empty());  // nobody waits
+
+    auto right = n.running.active<EngineInstance>(n.fake, "right");
+    const sluice_host* const right_host = n.fake.host;
+    auto second = n.attach(right, 1);
+    CHECK(n.take() == Notes{"detach 1", "attach 1 watch 2"});
+    CHECK(second->state() == State::Attached);
+    CHECK(first->state() == State::Waiting);
+
+    say(right_host, SLUICE_KV_REFUSED);
+    CHECK(n.take().empty());  // the other had its turn a moment ago
+    say(right_host, SLUICE_KV_LIVE);
+    auto third = n.attach(n.running.active<EngineInstance>(n.fake, "third"), 1);
+    CHECK(n.take().empty());  // it is admitted and stays
+    second.reset();
+    CHECK(n.take() == Notes{"detach 1", "attach 1 watch 2"});
+    CHECK(first->state() == State::Attached);
+}
+
 TEST_CASE("an adapter that attaches for KV starts with an empty inventory") {
     Noted n;
     auto engine = n.running.active<EngineInstance>(n.fake);

@@ -64,6 +64,7 @@ struct Bench {
             service.kv_counters.cold_seeds.push_back(&cold);
         }
         service.kv_counters.fallthrough = &fallthrough;
+        service.kv_counters.zero_hits = &zero_hits;
         service.rule = rule;
         service.names = names;
         service.pool = std::make_shared<const fleet::Pool>(std::move(members));
@@ -138,7 +139,7 @@ struct Bench {
     route::Prompt prompt;
     route::Ladder ladder;
     route::Receipt receipt;
-    metrics::Counter hits, spills, cold, fallthrough;
+    metrics::Counter hits, spills, cold, fallthrough, zero_hits;
     std::uint64_t next_hash = 1000;
 };
 
@@ -317,6 +318,72 @@ TEST_SUITE("route/ladder") {
         warming.store(1, 6, warming.prompt.tokens);
         CHECK(warming.choose().tier == Tier::Selector);
         CHECK(warming.miss() == "warmup");
+    }
+
+    TEST_CASE("blocks of a dead or stolen endpoint are worth nothing, to selectors neither") {
+        for (const std::uint32_t why : {SLUICE_WHY_COMPETITOR, SLUICE_WHY_UNKNOWN}) {
+            Bench b(2);
+            b.store(1, 6, b.prompt.tokens);
+            b.report(1, SLUICE_KV_DEAD, why);
+            const route::Decision d = b.choose();
+            CHECK(d.tier == Tier::Selector);
+            CHECK(b.miss() == "stale");
+            CHECK(b.receipt.candidates[1].matched_blocks == 0);
+            b.store(0, 2, b.prompt.tokens);
+            CHECK(b.choose().index == 0);
+            b.report(1, SLUICE_KV_LIVE);
+            CHECK(b.choose().index == 1);
+        }
+    }
+
+    TEST_CASE("a pool of which nobody can be trusted says so, with blocks or without") {
+        Bench b(2);
+        b.report(0, SLUICE_KV_REFUSED, SLUICE_WHY_BLOCK_SIZE);
+        CHECK(b.choose().tier == Tier::Selector);
+        CHECK(b.miss() == "no_worker");
+        b.report(1, SLUICE_KV_REFUSED, SLUICE_WHY_BLOCK_SIZE);
+        CHECK(b.choose().tier == Tier::Selector);
+        CHECK(b.miss() == "mismatch");
+        b.report(0, SLUICE_KV_DEAD, SLUICE_WHY_COMPETITOR);
+        b.report(1, SLUICE_KV_DEAD, SLUICE_WHY_COMPETITOR);
+        CHECK(b.choose().tier == Tier::Selector);
+        CHECK(b.miss() == "stale");
+    }
+
+    TEST_CASE("a rule whose block size is not the engine's does not route by its blocks") {
+        Bench b(2);
+        b.store(1, 6, b.prompt.tokens);
+        b.service.kv->declare(32);
+        CHECK(b.choose().tier == Tier::Selector);
+        CHECK(b.miss() == "mismatch");
+        b.service.kv->declare(kBlock);
+        CHECK(b.choose().index == 1);
+    }
+
+    TEST_CASE("many look-ups without a hit beside held blocks are noticed, hits end the count") {
+        Bench b(1);
+        b.store(0, 4, b.prompt.tokens);
+        const std::vector<std::uint32_t> known = b.prompt.tokens;
+        const std::vector<std::uint32_t> strange = ids(100, 5000);
+        const auto ask = [&](const std::vector<std::uint32_t>& tokens, int times,
+                             bool is_dry_run = false) {
+            b.prompt.tokens = tokens;
+            for (int i = 0; i < times; ++i) {
+                (void)b.choose({}, is_dry_run);
+            }
+        };
+        ask(strange, 49);
+        ask(known, 1);
+        ask(strange, 49);
+        ask(strange, 10, true);
+        CHECK(b.zero_hits.value() == 0);
+        ask(strange, 1);
+        CHECK(b.zero_hits.value() == 1);
+        ask(strange, 50);
+        CHECK(b.zero_hits.value() == 2);
+        b.service.kv->reset(1, SLUICE_ANY);
+        ask(strange, 100);
+        CHECK(b.zero_hits.value() == 2);  // nothing is held, so nothing can match
     }
 
     TEST_CASE("doubtful blocks count as absent until the doubt ends, and the reason says so") {
