@@ -7,6 +7,17 @@ namespace {
 
 using rules::Json;
 
+// A plugin has one text for people; what it ends in is shown beside it, as the gateway's own
+// refusals show what is allowed.
+void take_allowed(rules::Refusal& out) {
+    constexpr std::string_view kAllowed = "; allowed are ";
+    const std::size_t at = out.message.rfind(kAllowed);
+    if (out.allowed.empty() && at != std::string::npos) {
+        out.allowed = out.message.substr(at + kAllowed.size());
+        out.message.erase(at);
+    }
+}
+
 rules::Refusal to_refusal(const plugin::Finding& finding) {
     rules::Refusal out;
     const bool is_immutable = finding.kind == plugin::Finding::Kind::Immutable;
@@ -16,6 +27,7 @@ rules::Refusal to_refusal(const plugin::Finding& finding) {
     out.field = finding.field;
     out.message = finding.text;
     out.allowed = finding.allowed;
+    take_allowed(out);
     return out;
 }
 

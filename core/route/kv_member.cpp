@@ -124,9 +124,9 @@ std::string_view KvMember::distrust() const noexcept {
     }
 }
 
-bool KvMember::is_connected() const noexcept {
+bool KvMember::is_connected() const {
     const bool is_off = state_.load(std::memory_order_relaxed) == SLUICE_KV_DEAD &&
-                        why_.load(std::memory_order_relaxed) == SLUICE_WHY_EVENTS_OFF;
+                        words_.get()->reason == "events_off";
     return is_linked_.load(std::memory_order_relaxed) && state() != SLUICE_KV_REFUSED && !is_off;
 }
 

@@ -70,7 +70,7 @@ public:
     // Its blocks are not to be routed by, and the receipt's word for it; empty: they are.
     std::string_view distrust() const noexcept;
     // The events' source answers and was admitted.
-    bool is_connected() const noexcept;
+    bool is_connected() const;
 
     // Whether a prompt that begins with this block was served here before; it has been now. [any]
     bool note_first_block(kv::Key key) noexcept {

@@ -56,7 +56,7 @@ constexpr Field kPool[] = {
         .says("The file of the key that signs TensorRT-LLM generation legs."),
 
     text("kvEngineType", Built)
-        .among("vllm|sglang|trtllm|llamacpp", "vllm")
+        .among("vllm|sglang|trtllm|llamacpp", "vllm|trtllm")
         .otherwise("\"vllm\"")
         .fixed()
         .says("The engine of the endpoints."),

@@ -83,25 +83,9 @@ std::optional<Refusal> check_hash(const Effective& in) {
     return std::nullopt;
 }
 
-// What an engine's events have no use for.
+// An engine without events. What others have no use for is their plugin's to refuse.
 std::optional<Refusal> check_engine(const Effective& in) {
     const std::string engine = engine_named(in);
-    if (engine == "trtllm") {
-        if (const std::uint32_t port = in.u32("kvZmqPort"); port != 5557) {
-            return Refusal{400, "kv_zmq_port_unused", "kvZmqPort",
-                           "kvZmqPort is " + std::to_string(port) +
-                               ", which is meaningless for trtllm: events ride the endpoint's "
-                               "serving port",
-                           "absent, 0 or 5557"};
-        }
-        if (const std::uint32_t ranks = in.u32("kvDpRankCount"); ranks > 1) {
-            return Refusal{400, "kv_dp_ranks_unused", "kvDpRankCount",
-                           "kvDpRankCount is " + std::to_string(ranks) +
-                               ", which is meaningless for trtllm: ranks are not visible to "
-                               "clients",
-                           "absent or 1"};
-        }
-    }
     const bool is_plain = in.u32("kvExactMode") == 0 && !in.boolean("pd_disagg_mode");
     if (engine == "llamacpp" && !is_plain) {
         return Refusal{400, "engine_plain_only", "kvEngineType",
