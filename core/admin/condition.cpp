@@ -122,9 +122,16 @@ KvExactState kv_exact_state(const rules::Rule& rule, const RuleLive& live) {
     return out;
 }
 
-std::string reason_text(const KvLive& live) {
-    const bool is_said = live.signal == "refused" && !live.reason.empty() && !live.detail.empty();
-    return is_said ? live.reason + ": " + live.detail : live.reason;
+std::string admission_text(const KvLive& live, bool is_waiting) {
+    std::string out = "admitted";
+    if (live.signal == "refused" || live.signal == "off") {
+        out = live.signal;
+    } else if (is_waiting) {
+        out = "waiting";
+    }
+    out += live.reason.empty() ? "" : ": " + live.reason;
+    return out == "refused: " + live.reason && !live.detail.empty() ? out + ": " + live.detail
+                                                                    : out;
 }
 
 std::string rfc3339(std::uint64_t since_epoch_us) {

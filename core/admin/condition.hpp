@@ -24,9 +24,9 @@ KvExactState kv_exact_state(const rules::KvSpec& declared, const KvLive& live);
 // Of a rule: that of its worst endpoint, with the reasons of all.
 KvExactState kv_exact_state(const rules::Rule& rule, const RuleLive& live);
 
-// The reason of a signal as a reader sees it. A refusal says what was compared: "block_size:
-// tokens_per_block 64, the rule says 32".
-std::string reason_text(const KvLive& live);
+// Whether the engine's events are admitted, with the reason where there is one: "admitted",
+// "refused: block_size: tokens_per_block 64, the rule says 32", "waiting: unreachable".
+std::string admission_text(const KvLive& live, bool is_waiting);
 
 // "2026-11-29T22:15:32.123Z"; empty for 0.
 std::string rfc3339(std::uint64_t since_epoch_us);

@@ -1,6 +1,5 @@
 #include "core/admin/read_back.hpp"
 
-#include "core/admin/condition.hpp"
 #include "core/rules/key.hpp"
 #include "core/rules/secrets.hpp"
 
@@ -41,7 +40,7 @@ Json::Object stored_endpoint(const Json::Array& stored, const rules::EndpointSpe
 Json kv_json(const KvLive& kv) {
     Json::Object out{{"blocks", kv.blocks}, {"signal", kv.signal}, {"attestation", kv.attestation}};
     if (!kv.reason.empty()) {
-        out.emplace("reason", reason_text(kv));
+        out.emplace("reason", kv.reason);
     }
     if (!kv.detail.empty()) {
         out.emplace("detail", kv.detail);

@@ -105,7 +105,7 @@ Result<admin::Inventory> Live::inventory(const rules::RulePtr& rule,
             if (known->endpoint() == member.endpoint->id()) {
                 const admin::KvLive live = kv_of(*known, stats, *rule, now_us());
                 out.signal = live.signal;
-                out.admission = admin::reason_text(live);
+                out.admission = admin::admission_text(live, known->state() == SLUICE_KV_WAITING);
             }
         }
         return out;

@@ -34,6 +34,13 @@ route::KvCounters counters_of(const rules::Rule& rule) {
     }
     out.fallthrough = &registry.counter("loxilb_pd_kv_tier15_fallthrough_total",
                                         "KV-exact attempts that fell through.");
+    // The reasons that dashboards know are there before they occur.
+    for (const char* reason :
+         {"mode_off", "warmup", "text_empty", "model_empty", "tokenize", "hashes", "no_worker",
+          "excluded", "shallow", "unproven", "mismatch", "stale"}) {
+        registry.counter("loxilb_pd_kv_tier15_miss_reason_total",
+                         "KV-exact attempts that fell through, by reason.", {{"reason", reason}});
+    }
     out.zero_hits = &registry.counter(
         "loxilb_pd_kv_zero_hit_watchdog_total",
         "Times that many prompts in a row matched no block although blocks are held.",

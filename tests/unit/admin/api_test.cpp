@@ -387,7 +387,7 @@ TEST_CASE_FIXTURE(Fixture, "an inventory is found by number, id or name, and by 
             json("GET", path + query).dump() ==
             R"({"blocks":[{"block_idx":0,"hash_uint64":1},)"
             R"({"block_idx":1,"hash_uint64":18446744073709551615},{"block_idx":2,"hash_uint64":3}],)"
-            R"("endpoint":"127.0.0.2:8000","ep_idx":0,"hash_algo":"sha256","service_id":1,)"
+            R"("endpoint":"127.0.0.2:8000","ep_idx":0,"hash_algo":"sha256","ranks":[],"service_id":1,)"
             R"("total":3,"truncated":false})");
         CHECK(providers.inventory_of == "1 127.0.0.2:8000");
     }

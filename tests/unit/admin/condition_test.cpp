@@ -93,6 +93,10 @@ TEST_SUITE("admin/condition") {
                  Row{false, kv("stolen", "attested", true), "ENFORCEMENT_FAULT stolen"},
                  Row{true, kv("refused", "mismatch:block_size", true, "block_size"),
                      "ENFORCEMENT_FAULT block_size"},
+                 // Candidates that the wire does not tell apart are reasons each.
+                 Row{false, kv("dead", "unproven", true, "events_empty,reuse_off"),
+                     "ENFORCEMENT_FAULT events_empty reuse_off"},
+                 Row{false, kv("ok", "unproven", true, "legacy"), "READY legacy"},
              }) {
             CAPTURE(row.want);
             rules::KvSpec declared;
@@ -101,6 +105,20 @@ TEST_SUITE("admin/condition") {
             }
             CHECK(text(kv_exact_state(declared, row.live)) == row.want);
         }
+    }
+
+    TEST_CASE("an inventory says whether the engine is admitted") {
+        KvLive live = kv("refused", "mismatch:block_size", false, "block_size");
+        live.detail = "tokens_per_block 64, the rule says 32";
+        CHECK(admission_text(live, false) ==
+              "refused: block_size: tokens_per_block 64, the rule says 32");
+        CHECK(admission_text(kv("ok", "unproven"), false) == "admitted");
+        CHECK(admission_text(kv("ok", "unproven", true, "legacy"), false) == "admitted: legacy");
+        CHECK(admission_text(kv("warming", "unproven"), false) == "admitted");
+        CHECK(admission_text(kv("warming", "unproven", false, "unreachable"), true) ==
+              "waiting: unreachable");
+        CHECK(admission_text(kv("off", "unproven", false, "events_off"), false) ==
+              "off: events_off");
     }
 
     TEST_CASE("a rule is as far as its worst endpoint, with the reasons of all") {
