@@ -62,6 +62,14 @@ struct EndpointLive {
     bool is_watched = false;     // a probe or the engine says how it is
 };
 
+// What is in flight to one address, of every rule.
+struct AddressLoad {
+    std::string host;  // numeric
+    std::uint16_t port = 0;
+    std::uint64_t inflight = 0;
+    bool is_named = true;  // false: no rule has it any more, it only finishes
+};
+
 struct RuleLive {
     std::map<std::uint64_t, EndpointLive> endpoints;  // by EndpointSpec::id
     // Members for `effective` that only the running daemon knows, e.g. "kvBlockSize": "16".
@@ -136,6 +144,8 @@ public:
     virtual RuleLive rule_status(const rules::RulePtr& rule) = 0;
 
     // --- live state
+    // By address.
+    virtual std::vector<AddressLoad> address_loads() = 0;
     // Every probe in force and every health object.
     virtual std::vector<HealthRow> health() = 0;
     // Unsupported, with what is lacking, when this machine cannot probe so.

@@ -54,6 +54,7 @@ public:
     void scrape(std::vector<metrics::Family>& out);
     std::vector<admin::HealthRow> health() override;
     Status can_probe(const rules::ProbeSpec& probe) override;
+    std::vector<admin::AddressLoad> address_loads() override;
     std::shared_ptr<admin::StreamSource> flow_stream(const admin::FlowFilter& filter,
                                                      std::uint64_t every) override;
 

@@ -58,7 +58,10 @@ admin::EndpointLive endpoint_of(const route::Service& service, std::size_t i, st
         out.breaker = to_string(member.breaker->state(now));
     }
     out.inflight = member.endpoint->inflight();
-    out.is_watched = member.probe || member.endpoint->health() != fleet::Health::Unknown;
+    const bool has_flipped =
+        member.breaker && member.breaker->state(now) != fleet::BreakerState::Closed;
+    out.is_watched =
+        member.probe || member.endpoint->health() != fleet::Health::Unknown || has_flipped;
     if (i < service.totals.endpoints.size()) {
         const route::EndpointTotals& totals = *service.totals.endpoints[i];
         out.requests = totals.requests.load(std::memory_order_relaxed);
@@ -173,6 +176,14 @@ admin::RuleLive Live::rule_status(const rules::RulePtr& rule) {
         out.requests = totals->requests.load(std::memory_order_relaxed);
         out.bytes_in = totals->bytes_in.load(std::memory_order_relaxed);
         out.bytes_out = totals->bytes_out.load(std::memory_order_relaxed);
+    }
+    return out;
+}
+
+std::vector<admin::AddressLoad> Live::address_loads() {
+    std::vector<admin::AddressLoad> out;
+    for (const auto& [endpoint, is_named] : conductor_.addresses()) {
+        out.push_back({endpoint->ip(), endpoint->port(), endpoint->inflight(), is_named});
     }
     return out;
 }

@@ -64,6 +64,9 @@ public:
         fleet::ProbeStatePtr probe;  // null: of no type
     };
     std::vector<Watched> health_objects() const;
+    // Every endpoint that is alive, by address: of rules in force, and (false) those that only
+    // finish what they have.
+    std::vector<std::pair<fleet::EndpointPtr, bool>> addresses() const;
     bool is_bound(const rules::ListenAddress& at) const;
 
     // Every few seconds: binds VIPs that could not be bound at start, and looks whether the files

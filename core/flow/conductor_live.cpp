@@ -62,6 +62,24 @@ std::vector<Conductor::Watched> Conductor::health_objects() const {
     return watched_;
 }
 
+std::vector<std::pair<fleet::EndpointPtr, bool>> Conductor::addresses() const {
+    const std::lock_guard lock(mu_);
+    std::set<std::uint64_t> named;
+    for (const auto& [number, kept] : kept_) {
+        for (const fleet::Member& member : kept.service->pool->members()) {
+            named.insert(member.endpoint->id());
+        }
+    }
+    std::vector<std::pair<fleet::EndpointPtr, bool>> out;
+    for (const auto& [address, weak] : endpoints_) {
+        if (auto endpoint = weak.lock()) {
+            const bool is_named = named.contains(endpoint->id());
+            out.emplace_back(std::move(endpoint), is_named);
+        }
+    }
+    return out;
+}
+
 bool Conductor::is_bound(const rules::ListenAddress& at) const {
     const std::lock_guard lock(mu_);
     return listeners_.is_bound(at);

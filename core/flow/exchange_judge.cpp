@@ -98,6 +98,9 @@ Exchange::Attempt Exchange::judge(const route::Decision& decision) {
         leg().verdict = judgement == route::Judgement::Busy ? "busy" : "draining";
         return Attempt::Elsewhere;
     }
+    if (is_load(judgement) && reply_.header("Retry-After").empty()) {
+        reply_.ask_to_come_later();
+    }
     leg().verdict = "relayed";
     return Attempt::Answered;
 }

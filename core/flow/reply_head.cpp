@@ -43,6 +43,7 @@ void ReplyHead::clear() {
     connection_ = {};
     framing_ = {};
     status_ = 0;
+    comes_later_ = false;
 }
 
 http::HeaderSpan ReplyHead::for_client(std::string_view request_id) {
@@ -57,6 +58,9 @@ http::HeaderSpan ReplyHead::for_client(std::string_view request_id) {
     }
     if (!has_id) {
         client_fields_.push_back({"X-Request-Id", request_id});
+    }
+    if (comes_later_) {
+        client_fields_.push_back({"Retry-After", "1"});
     }
     return client_fields_;
 }

@@ -26,6 +26,9 @@ public:
     }
     http::Framing framing() const noexcept { return framing_; }
 
+    // Says Retry-After to the client where the engine did not.
+    void ask_to_come_later() noexcept { comes_later_ = true; }
+
     // The fields that go on to the client: without those of this hop and of framing, with
     // X-Request-Id added where the engine gave none. Valid until the next assign().
     http::HeaderSpan for_client(std::string_view request_id);
@@ -40,6 +43,7 @@ private:
     std::string_view connection_;
     http::Framing framing_;
     int status_ = 0;
+    bool comes_later_ = false;
 };
 
 }  // namespace sluice::flow

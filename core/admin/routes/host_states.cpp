@@ -143,7 +143,47 @@ Response post_host_state(Context& context, Request& request) {
     return success();
 }
 
+Json drain_entry(const std::string& host, std::uint16_t port, const char* state,
+                 std::uint64_t inflight) {
+    return Json::Object{{"hostName", host}, {"epPort", port},       {"epProto", "tcp"},
+                        {"state", state},   {"inflight", inflight}, {"drained", inflight == 0}};
+}
+
+// How far drains are: hosts with a state, and addresses that no rule names any more but that still
+// finish requests.
+Response get_host_states(Context& context, Request&) {
+    const auto states = HostStates::parse(context.book.setting(HostStates::kSetting).value_or(""));
+    if (!states) {
+        return refusal_response(unreadable_setting(states.error()));
+    }
+    const std::vector<AddressLoad> loads = context.providers.address_loads();
+    Json::Array hosts;
+    for (const auto& [key, state] : states->entries()) {
+        std::uint64_t inflight = 0;
+        for (const AddressLoad& load : loads) {
+            const bool has_own = states->entries().contains({load.host, load.port});
+            const bool is_meant = key.second == 0 ? !has_own : load.port == key.second;
+            inflight += load.host == key.first && is_meant ? load.inflight : 0;
+        }
+        hosts.push_back(drain_entry(key.first, key.second,
+                                    std::string(rules::to_string(state)).c_str(), inflight));
+    }
+    for (const AddressLoad& load : loads) {
+        if (!load.is_named && load.inflight != 0) {
+            hosts.push_back(drain_entry(load.host, load.port, "removed", load.inflight));
+        }
+    }
+    return json_response(Json::Object{{"hostStates", std::move(hosts)}});
+}
+
 constexpr Route kRoutes[] = {
+    {.method = "GET",
+     .pattern = "/netlox/v1/config/endpointhoststate",
+     .handler = get_host_states,
+     .summary =
+         "How far drains are: what each host that is not green still has in flight, over all "
+         "rules, and what addresses still finish that no rule names any more.",
+     .reply = "HostDrains"},
     {.method = "POST",
      .pattern = "/netlox/v1/config/endpointhoststate",
      .handler = post_host_state,
@@ -154,6 +194,18 @@ constexpr Route kRoutes[] = {
 };
 
 constexpr Schema kSchemas[] = {
+    {"HostDrains", R"({"type":"object","required":["hostStates"],"additionalProperties":false,
+        "properties":{"hostStates":{"type":"array","items":{"type":"object",
+        "required":["hostName","epPort","epProto","state","inflight","drained"],
+        "additionalProperties":false,"properties":{
+        "hostName":{"type":"string"},
+        "epPort":{"type":"integer","minimum":0,"maximum":65535,
+            "description":"0 = every port without a state of its own"},
+        "epProto":{"enum":["tcp"]},
+        "state":{"enum":["green","yellow","red","removed"],
+            "description":"removed: no rule names the address any more"},
+        "inflight":{"type":"integer","minimum":0,"description":"requests that still run there"},
+        "drained":{"type":"boolean","description":"none is left"}}}}}})"},
     {"HostState", R"({"type":"object","required":["hostName","state"],
         "additionalProperties":false,"properties":{
         "hostName":{"type":"string","description":"a numeric address"},

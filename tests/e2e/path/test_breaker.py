@@ -233,3 +233,34 @@ def test_a_busy_word_and_a_spike_of_failures_pass_by_themselves(gateway):
             return not answers and sum(1 for c in engine.calls if c.path != "/metrics") > 5
 
         wait_until(served, 20, "the endpoint is used again")
+
+
+def test_when_all_are_full_the_client_is_told_and_nobody_is_asked_twice(gateway):
+    """G19"""
+    with RawEngine(lambda call: call.reply(429 if call.body else 404)) as one, \
+            RawEngine(lambda call: call.reply(429 if call.body else 404)) as two:
+        vip = gateway.vip()
+        body = guarded(vip, [one.address, two.address], kvEngineType="vllm")
+        gateway.create(body)
+        for _ in range(5):
+            asked = sum(1 for e in (one, two) for c in e.calls if c.body)
+            reply = complete(vip, "x")
+            assert (reply.status, reply.header("retry-after")) == (429, "1")
+            assert sum(1 for e in (one, two) for c in e.calls if c.body) == asked + 2
+        assert breakers(gateway, body) == ["closed", "closed"]
+
+
+def test_one_that_never_answers_holds_up_nobody_else(gateway, engines):
+    """G7"""
+    well = engines(1)[0]
+    with RawEngine(lambda call: call.hang()) as stuck:
+        vip, other = gateway.vip(), gateway.vip()
+        gateway.create(rule(vip, [stuck.address]))
+        gateway.create(rule(other, [well.address]))
+        clients = [RawClient(vip, limit_s=30) for _ in range(50)]
+        for client in clients:
+            client.send(request_bytes("POST", "/v1/completions", {"model": "tiny", "prompt": "x"}))
+        wait_until(lambda: len(stuck.calls) == 50, 10, "all of them wait")
+        assert [complete(other, "x").status for _ in range(20)] == [200] * 20
+        for client in clients:
+            client.close()

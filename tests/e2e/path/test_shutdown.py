@@ -64,3 +64,41 @@ def test_a_client_that_takes_nothing_does_not_hold_up_the_end(tmp_path):
             client.send(ask(stream=True))
             wait_until(lambda: engine.calls, 10, "it is there")
             assert gateway.stop(limit_s=30) == 0
+
+
+def test_streams_that_end_within_the_drain_time_out_are_whole(tmp_path):
+    """G17"""
+    go = threading.Event()
+
+    def until_told(call):
+        call.stream('{"choices":[]}')
+        go.wait(30)
+        call.end_stream()
+
+    gateway = Gateway(str(tmp_path), flags=["--drain-timeout", "60"])
+    with RawEngine(until_told) as engine:
+        vip = gateway.vip()
+        gateway.create(rule(vip, [engine.address]))
+        clients = [RawClient(vip, limit_s=60) for _ in range(20)]
+        for client in clients:
+            client.send(ask(stream=True))
+        wait_until(lambda: len(engine.calls) == 20, 10, "all are there")
+        code = {}
+        stopper = threading.Thread(target=lambda: code.update(value=gateway.stop()))
+        stopper.start()
+
+        def is_refused():
+            try:
+                RawClient(vip).close()
+            except ConnectionError:
+                return True
+            return False
+
+        wait_until(is_refused, 10, "nothing new is taken")
+        go.set()
+        for client in clients:
+            reply = client.read_reply()
+            assert reply.is_complete and reply.events()[-1] == "[DONE]"
+            client.close()
+        stopper.join()
+    assert code["value"] == 0

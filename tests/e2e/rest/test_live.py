@@ -60,6 +60,11 @@ def slow_stream(vip):
         yield client
 
 
+def progress(gw):
+    rows = gw.get("/config/endpointhoststate").json()["hostStates"]
+    return [(r["state"], r["inflight"], r["drained"]) for r in rows]
+
+
 def ends(stream):
     """Whether the stream comes to its end, and the message after it."""
     return (stream.read_until(b"data: [DONE]") is not None
@@ -80,13 +85,36 @@ def test_a_host_drains_while_its_stream_ends_and_others_take_what_is_new(tmp_pat
             row = row_of(gw, body, busy.address)
             assert (row["state"], row["reason"]) == ("draining", "host state yellow")
             assert row["inflight"] == 1 and "inActiveEP" not in row
+            assert progress(gw) == [("yellow", 1, False)]
             assert ends(stream)
         receipt = gw.receipt("slow")
         assert receipt["outcome"] == "ok" and receipt["legs"][-1]["endpoint"] == busy.address
         wait_until(lambda: row_of(gw, body, busy.address)["inflight"] == 0, 5, "drained")
+        assert progress(gw) == [("yellow", 0, True)]
+        # Taken back, it gets what is new again.
+        assert set_state(gw, busy.address, "green").status == 200
+        assert progress(gw) == []
+        assert used_by(gw, vip, ["g1", "g2", "g3"]) == {a.address, b.address}
+        assert set_state(gw, busy.address, "yellow").status == 200
         hosts = gw.get("/config/endpoint/all").json()["hostStates"]
         assert [(h["epPort"], h["state"]) for h in hosts] == [
             (split_address(busy.address)[1], "yellow")]
+
+
+def test_what_a_rule_loses_finishes_and_is_seen_until_it_has(tmp_path):
+    with start_engine("--decode-us-per-token", 30000) as a, \
+            start_engine("--decode-us-per-token", 30000) as b, Gateway(tmp_path) as gw:
+        vip = gw.vip()
+        body = rule(vip, [a.address])
+        gw.create(body)
+        with slow_stream(vip) as stream:
+            gw.create(rule(vip, [b.address]))
+            assert progress(gw) == [("removed", 1, False)]
+            assert used_by(gw, vip, ["n1", "n2"]) == {b.address}
+            assert gw.delete("/config/loadbalancer/all").status == 200
+            assert progress(gw) == [("removed", 1, False)]
+            assert ends(stream)
+        wait_until(lambda: progress(gw) == [], 5, "finished")
 
 
 def test_red_takes_a_host_out_green_takes_it_back_and_a_restart_changes_nothing(tmp_path):

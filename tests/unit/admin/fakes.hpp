@@ -51,6 +51,7 @@ public:
         }
         return {};
     }
+    std::vector<admin::AddressLoad> address_loads() override { return loads; }
     std::shared_ptr<admin::StreamSource> flow_stream(const admin::FlowFilter& filter,
                                                      std::uint64_t every) override {
         asked = filter;
@@ -59,6 +60,7 @@ public:
     }
 
     admin::Readiness readiness;
+    std::vector<admin::AddressLoad> loads;
     std::uint64_t running = 0;
     bool refuses = false;
     admin::FlowFilter asked;

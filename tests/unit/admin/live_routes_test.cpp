@@ -233,6 +233,27 @@ TEST_CASE_FIXTURE(Fixture, "a host's state is stored for endpoints that some rul
     CHECK(refusal("POST", path, R"({"hostName":"127.0.0.2","state":"red"})") == "404 no_endpoint");
 }
 
+TEST_CASE_FIXTURE(Fixture, "what a host still has in flight is its progress") {
+    post_rule();
+    const std::string path = "/config/endpointhoststate";
+    CHECK(reply("GET", path) == R"({"hostStates":[]})");
+    reply("POST", path, R"({"hostName":"127.0.0.2","epPort":8000,"state":"yellow"})");
+    reply("POST", path, R"({"hostName":"127.0.0.2","state":"red"})");
+    reply("POST", path, R"({"hostName":"127.0.0.2","epPort":8000,"state":"yellow"})");
+    providers.loads = {{"127.0.0.2", 8000, 3, true},
+                       {"127.0.0.2", 8001, 0, true},
+                       {"127.0.0.9", 80, 2, false},
+                       {"127.0.0.9", 81, 0, false}};
+    CHECK(reply("GET", path) ==
+          R"({"hostStates":[)"
+          R"({"drained":true,"epPort":0,"epProto":"tcp","hostName":"127.0.0.2","inflight":0,)"
+          R"("state":"red"},)"
+          R"({"drained":false,"epPort":8000,"epProto":"tcp","hostName":"127.0.0.2","inflight":3,)"
+          R"("state":"yellow"},)"
+          R"({"drained":false,"epPort":80,"epProto":"tcp","hostName":"127.0.0.9","inflight":2,)"
+          R"("state":"removed"}]})");
+}
+
 TEST_CASE_FIXTURE(Fixture, "a host state that is wrong is refused by name") {
     post_rule();
     const int commits = store.commits;
