@@ -359,11 +359,15 @@ class TrtSim(Process):
     def address(self):
         return self.ready["http"]
 
-    def restart(self, *flags):
-        """A new process with an empty cache; `flags` come after those of the first."""
+    def restart(self, *flags, while_down=None):
+        """A new process with an empty cache; `flags` come after those of the first.
+
+        `while_down` is called while nobody listens."""
         port = self.address.rsplit(":", 1)[1]
         self.stop()
         self._close()
+        if while_down:
+            while_down()
         self.flags += map(str, flags)
         super().__init__(self._argv(port), env=self.env)
 
