@@ -114,7 +114,9 @@ void DrainDesk::answer(http::Exchange& exchange, const Fault& fault) {
     if (fault.kind == FaultKind::Garbage) {
         r.body = R"([{"event_id":0,"data":{"type":"stored","par)";
     }
-    if (fault.kind == FaultKind::CutAfter) {
+    if (fault.kind == FaultKind::CutAfter && r.body.size() <= fault.number) {
+        faults_.arm(fault, 1);  // nothing to cut in this one
+    } else if (fault.kind == FaultKind::CutAfter) {
         r.sends_length = false;
         r.extra.emplace_back("content-length", std::to_string(r.body.size()));
         r.body.resize(std::min<std::size_t>(r.body.size(), fault.number));
