@@ -3,9 +3,8 @@
 import pytest
 
 from gateway import chat, complete
-from harness import wait_until
 
-from world import BLOCK, PROMPT, assert_exact, cached_of, settled, trt_rule
+from world import BLOCK, PROMPT, assert_exact, cached_of, settled, trt_rule, wait_drained
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 LORA = {"lora_request": {"lora_name": "sailor", "lora_int_id": 3}}
@@ -36,13 +35,8 @@ class Teller:
         tokens = self.gateway.receipt(name)["tokens"]
         predicted, reported = tokens["predicted_cached"] or 0, cached_of(reply)
         assert predicted <= reported, (more, predicted, reported)
-        self.wait()
+        wait_drained(self.engine)
         return predicted, reported
-
-    def wait(self):
-        """Until every event that was made has been drained."""
-        drained = self.engine.drains()["count"]
-        wait_until(lambda: self.engine.drains()["count"] > drained + 2, 20, "drained")
 
 
 @MANAGERS
@@ -55,6 +49,8 @@ def test_a_salted_prompt_is_not_matched_by_unsalted_blocks_nor_the_other_way(gat
     assert teller.send(cache_salt="tenant-a")[0] == 0
     assert teller.send(cache_salt="tenant-b")[0] == 0
     teller.send(cache_salt="tenant-a")
+    # An empty salt is a salt.
+    assert teller.send(cache_salt="")[0] == 0
     # Salted blocks of another prompt do not serve the plain one.
     other = "Only tenants ask this. " + PROMPT
     teller.send(other, cache_salt="tenant-a")
@@ -94,7 +90,7 @@ def test_an_image_is_matched_up_to_the_first_block_that_depends_on_it(gateway, e
         tokens = gateway.receipt(f"told-{teller.n}")["tokens"]
         predicted, reported = tokens["predicted_cached"] or 0, cached_of(reply)
         assert predicted <= reported
-        teller.wait()
+        wait_drained(engine)
         return reported
 
     assert look("data:one") == 0
@@ -105,7 +101,22 @@ def test_an_image_is_matched_up_to_the_first_block_that_depends_on_it(gateway, e
     for n in range(2):
         reply = chat(vip, text, request_id=f"text-{n}", max_tokens=2)
         assert_exact(reply, gateway.receipt(f"text-{n}"))
-        teller.wait()
+        wait_drained(engine)
+
+
+def test_token_ids_in_place_of_messages_are_not_taken_for_the_messages(gateway, engines):
+    engine, vip, _ = start(gateway, engines)
+    messages = [{"role": "user", "content": PROMPT}]
+    for n, ids in enumerate([None, None, list(range(100, 400)), None]):
+        reply = chat(vip, messages, request_id=f"chat-{n}", max_tokens=1,
+                     **({"prompt_token_ids": ids} if ids else {}))
+        assert reply.status == 200, reply.body
+        tokens = gateway.receipt(f"chat-{n}")["tokens"]
+        if ids:
+            assert (tokens["predicted_cached"] or 0) == 0
+        else:
+            assert_exact(reply, gateway.receipt(f"chat-{n}"))
+        wait_drained(engine)
 
 
 def test_only_full_blocks_before_the_last_token_are_predicted(gateway, engines):

@@ -40,8 +40,16 @@ def _fits(have, want):
     return want(have) if callable(want) else have in want if isinstance(want, tuple) else have == want
 
 
+def wait_drained(engine, limit_s=20):
+    """Until whatever the engine has told so far has been drained."""
+    before = engine.drains()["count"]
+    wait_until(lambda: engine.drains()["count"] > before + 1, limit_s, "drained")
+
+
 def settled(gateway, body, engine, rank_count=1, limit_s=20):
     """Until the inventory is the engine's cache; how many blocks that are."""
+    wait_drained(engine, limit_s)  # equal numbers alone may be those of before
+
     def agree():
         held = sum(len(engine.cache(r)) for r in range(rank_count))
         return held == kv_of(gateway, body, engine)["blocks"] and (held + 1)
