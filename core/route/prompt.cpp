@@ -97,10 +97,27 @@ void read_chat(const Facts& facts, const tokens::Model* model, Prompt& out) {
     encode(*model, *text, flag(*facts.body, "add_special_tokens", false), out);
 }
 
-// TensorRT-LLM's way to ask for an adapter; its events do not show one's blocks apart.
-bool asks_for_adapter(const Facts& facts) {
-    const json::Field* field = facts.body == nullptr ? nullptr : facts.body->find("lora_request");
+bool is_given(const json::Body& body, std::string_view name) {
+    const json::Field* field = body.find(name);
     return field != nullptr && field->type != json::Type::Null;
+}
+
+// Members by which TensorRT-LLM caches the same tokens apart, or puts others in their place,
+// without its events telling.
+std::string_view unlike_its_tokens(const Facts& facts) {
+    if (facts.body == nullptr) {
+        return {};
+    }
+    if (is_given(*facts.body, "lora_request")) {
+        return "adapter";
+    }
+    if (facts.salt.empty() && is_given(*facts.body, "cache_salt")) {
+        return "salt";  // an empty one is a salt, too
+    }
+    if (facts.api == Api::Chat && is_given(*facts.body, "prompt_token_ids")) {
+        return "prompt_token_ids";
+    }
+    return {};
 }
 
 }  // namespace
@@ -140,8 +157,8 @@ bool is_token_prompt(const Facts& facts) {
 void read_prompt(const Facts& facts, const tokens::Model* model, json::BodyReader& reader,
                  Prompt& out) {
     out.reset();
-    if (asks_for_adapter(facts)) {
-        out.miss = "adapter";
+    if (const auto miss = unlike_its_tokens(facts); !miss.empty()) {
+        out.miss = miss;
     } else if (facts.api == Api::Completions && facts.body != nullptr) {
         read_completion(facts, model, reader, out);
     } else if (facts.api == Api::Chat && facts.body != nullptr) {

@@ -135,7 +135,10 @@ TEST_SUITE("route/prompt") {
               Row{R"({"prompt":null})", {}, "text_empty"},
               Row{R"({"model":"m"})", {}, "text_empty"},
               Row{R"({"prompt":[5],"lora_request":{"lora_int_id":3}})", {}, "adapter"},
-              Row{R"({"prompt":[5],"lora_request":null})", {5}, ""}}) {
+              Row{R"({"prompt":[5],"lora_request":null})", {5}, ""},
+              Row{R"({"prompt":[5],"cache_salt":""})", {}, "salt"},
+              Row{R"({"prompt":[5],"cache_salt":null})", {5}, ""},
+              Row{R"({"prompt":[5],"prompt_token_ids":[6]})", {5}, ""}}) {
             CAPTURE(row.body);
             json::BodyReader reader;
             const std::string text = padded(row.body);
