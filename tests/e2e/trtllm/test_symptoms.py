@@ -5,7 +5,7 @@ import pytest
 from gateway import API, complete
 from harness import MINI_TOKENIZER, exchange, start_trt, wait_until
 
-from world import BLOCK, PROMPT, ask, kv_of, trt_rule, wait_kv
+from world import BLOCK, PROMPT, ask, key_path, kv_of, trt_rule, wait_kv
 
 
 def start(gateway, pool, **fields):
@@ -93,9 +93,9 @@ def test_a_mode_or_a_hash_that_is_not_this_engines_is_refused(gateway, engines):
 def test_the_engine_of_a_live_rule_does_not_change(gateway, engines):
     (engine,) = engines(1)
     vip, body = start(gateway, [engine])
-    rule_id = gateway.find(body)["id"]
-    reply = exchange(gateway.api, "PATCH", f"{API}/config/loadbalancer/{rule_id}",
-                     {"kvEngineType": "vllm"})
+    reply = exchange(gateway.api, "PATCH", API + key_path(vip),
+                     {"serviceArguments": {"kvEngineType": "vllm"}},
+                     [("Content-Type", "application/merge-patch+json")])
     assert reply.status == 409, reply.body
     other = {**body, "serviceArguments": {**body["serviceArguments"], "kvEngineType": "vllm"}}
     reply = exchange(gateway.api, "POST", f"{API}/config/loadbalancer", other)
@@ -111,8 +111,9 @@ def test_hits_stay_zero_and_the_attestation_says_why(gateway):
             assert complete(vip, PROMPT, max_tokens=1).status == 200
         assert kv_of(gateway, body, engine)["blocks"] > 0
         assert gateway.metric("loxilb_pd_kv_tier15_hits_total") == 0
-        status = exchange(gateway.api, "GET", f"{API}/config/ai/kvexactstatus").json()
-        assert "tokenizer" in str(kv_of(gateway, body, engine)) + str(status) + gateway.log()
+        status = gateway.get(key_path(vip, "/kvexactstatus")).json()
+        told = str(status) + str(kv_of(gateway, body, engine)) + gateway.log()
+        assert "tokenizer" in told, told
 
 
 def test_tokenizer_of_the_tests_is_the_engines(gateway, engines):

@@ -89,7 +89,11 @@ def assert_lone_reader(engine):
         assert counts["reads"][name] == 0, counts
 
 
-def delete_rule(gateway, vip):
+def key_path(vip, rest=""):
+    """The rule's path under the management interface's root."""
     ip, port = split_address(vip)
-    path = f"/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/tcp"
-    assert gateway.delete(path).status == 200
+    return f"/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/tcp{rest}"
+
+
+def delete_rule(gateway, vip):
+    assert gateway.delete(key_path(vip)).status == 200
