@@ -109,7 +109,7 @@ def test_events_empty_when_cached_tokens_are_reported_and_no_events_come(gateway
     words = kv_of(gateway, body, engine)
     assert words["signal"] == "dead"
     assert setting in words["advice"]
-    assert gateway.metric("loxilb_kv_subscriber_connected") == 0
+    assert gateway.metric("loxilb_kv_inventory_fresh") == 0
     assert_lone_reader(engine)
 
 
