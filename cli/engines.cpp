@@ -26,7 +26,13 @@ Result<std::shared_ptr<plugin::EngineInstance>> make(plugin::Runtime& runtime,
     plugin::InstanceSpec spec;
     spec.name = name;
     spec.config = verdict.config;
-    return plugin::EngineInstance::create(runtime, found, std::move(spec));
+    auto made = plugin::EngineInstance::create(runtime, found, std::move(spec));
+    if (made) {
+        if (const Status active = (*made)->activate(); !active) {
+            return active.error();
+        }
+    }
+    return made;
 }
 
 }  // namespace
