@@ -129,6 +129,9 @@ std::string admission_text(const KvLive& live, bool is_waiting) {
     } else if (is_waiting) {
         out = "waiting";
     }
+    if (out == "admitted" && live.reason == "legacy") {
+        return out + " (legacy engine: " + (live.detail.empty() ? "not told" : live.detail) + ")";
+    }
     out += live.reason.empty() ? "" : ": " + live.reason;
     return out == "refused: " + live.reason && !live.detail.empty() ? out + ": " + live.detail
                                                                     : out;

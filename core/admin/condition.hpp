@@ -25,7 +25,8 @@ KvExactState kv_exact_state(const rules::KvSpec& declared, const KvLive& live);
 KvExactState kv_exact_state(const rules::Rule& rule, const RuleLive& live);
 
 // Whether the engine's events are admitted, with the reason where there is one: "admitted",
-// "refused: block_size: tokens_per_block 64, the rule says 32", "waiting: unreachable".
+// "admitted (legacy engine: no hash is named)", "waiting: unreachable",
+// "refused: block_size: tokens_per_block 64, the rule says 32".
 std::string admission_text(const KvLive& live, bool is_waiting);
 
 // "2026-11-29T22:15:32.123Z"; empty for 0.

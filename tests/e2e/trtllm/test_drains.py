@@ -146,6 +146,25 @@ def test_older_builds_are_followed_with_a_note(gateway, engines, era):
     assert_lone_reader(engine)
 
 
+def test_a_build_that_collects_while_events_flow_is_waited_for(gateway, engines):
+    """Its drain ends only when the flow does: nothing is lost, and nobody drains beside it."""
+    (engine,) = engines(1, "--era", "1.2", "--drain-tail-ms", 1500)
+    vip = gateway.vip()
+    body = trt_rule(vip, [engine])
+    gateway.create(body)
+    wait_until(lambda: engine.drains()["in_flight"] == 1, 20, "a drain in flight")
+    finished = engine.drains()["count"]
+    for i in range(12):
+        assert complete(vip, f"{i} in the flow. " + PROMPT, max_tokens=20).status == 200
+    assert engine.drains()["count"] <= finished + 1
+    settled(gateway, body, engine)
+    reply, receipt = ask(gateway, vip, "11 in the flow. " + PROMPT, "known")
+    assert_exact(reply, receipt, at_least=1)
+    counts = engine.drains()
+    assert counts["lost"] == counts["overflowed"] == 0
+    assert_lone_reader(engine)
+
+
 def test_nothing_that_takes_from_others_is_ever_read(gateway, engines):
     pool = engines(2, "--return-perf-metrics", "--enable-iter-perf-stats")
     vip = gateway.vip()

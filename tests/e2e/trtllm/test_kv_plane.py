@@ -62,6 +62,16 @@ def test_admission_is_told_and_refuses_another_block_size(gateway, engines):
     assert served == {good.address, bad.address}
 
 
+def test_a_build_without_server_info_is_admitted_with_a_note(gateway, engines):
+    (engine,) = engines(1, "--era", "1.1", "--drain-tail-ms", 300)
+    vip = gateway.vip()
+    body = trt_rule(vip, [engine])
+    gateway.create(body)
+    assert complete(vip, PROMPT).status == 200
+    wait_kv(gateway, body, engine, signal=("ok", "quiet"), reason="legacy")
+    assert inventory(gateway, body, engine)["admission"].startswith("admitted (legacy engine: ")
+
+
 def test_stored_blocks_are_taken_in_and_route(gateway, engines):
     pool, vip, body = start(gateway, engines)
     first, receipt = ask(gateway, vip, PROMPT, "first")

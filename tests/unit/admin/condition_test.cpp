@@ -113,7 +113,9 @@ TEST_SUITE("admin/condition") {
         CHECK(admission_text(live, false) ==
               "refused: block_size: tokens_per_block 64, the rule says 32");
         CHECK(admission_text(kv("ok", "unproven"), false) == "admitted");
-        CHECK(admission_text(kv("ok", "unproven", true, "legacy"), false) == "admitted: legacy");
+        KvLive old = kv("ok", "unproven", true, "legacy");
+        old.detail = "no hash is named";
+        CHECK(admission_text(old, false) == "admitted (legacy engine: no hash is named)");
         CHECK(admission_text(kv("warming", "unproven"), false) == "admitted");
         CHECK(admission_text(kv("warming", "unproven", false, "unreachable"), true) ==
               "waiting: unreachable");
