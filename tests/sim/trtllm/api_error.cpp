@@ -90,9 +90,9 @@ ApiError invalid_request(const std::vector<std::string>& findings) {
 }
 
 ApiError invalid_value(const std::string& message, const json::Value& body) {
-    return invalid_request(
-        {"{'type': 'value_error', 'loc': ('body',), 'msg': " + in_quotes("Value error, " + message) +
-         ", 'input': " + repr(body) + ", 'ctx': {'error': ValueError(" + in_quotes(message) + ")}}"});
+    return invalid_request({"{'type': 'value_error', 'loc': ('body',), 'msg': " +
+                            in_quotes("Value error, " + message) + ", 'input': " + repr(body) +
+                            ", 'ctx': {'error': ValueError(" + in_quotes(message) + ")}}"});
 }
 
 std::variant<json::Value, http::Response> read_body(const http::Request& request) {

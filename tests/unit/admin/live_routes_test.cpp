@@ -145,14 +145,16 @@ TEST_CASE_FIXTURE(Fixture, "probes are listed with their delays") {
     row.rules = {1, 4};
     providers.probes = {row};
     const std::string all = reply("GET", "/config/endpoint/all");
-    for (const char* part :
-         {R"("hostName":"10.0.0.7")", R"("currState":"nok")", R"("minDelay":"0.2ms")",
-          R"("avgDelay":"1.3ms")", R"("maxDelay":"20.0ms")", R"("probeReq":"/health")",
-          R"("urlPath":"/health")", R"("expectedCodes":"200-204")", R"("rules":[1,4])",
-          R"("httpMethod":"POST")", R"("httpVersion":"1.0")", R"("domainName":"a.example")",
-          R"("probeResp":"ok")", R"("probeType":"https")", R"("probeDuration":5)",
-          R"("inactiveReTries":2)", R"("probePort":8000)",
-          R"("reason":"probe: status 500")", R"("hostState":"green")", R"("hostStates":[])"}) {
+    for (const char* part : {R"("hostName":"10.0.0.7")", R"("currState":"nok")",
+                             R"("minDelay":"0.2ms")",    R"("avgDelay":"1.3ms")",
+                             R"("maxDelay":"20.0ms")",   R"("probeReq":"/health")",
+                             R"("urlPath":"/health")",   R"("expectedCodes":"200-204")",
+                             R"("rules":[1,4])",         R"("httpMethod":"POST")",
+                             R"("httpVersion":"1.0")",   R"("domainName":"a.example")",
+                             R"("probeResp":"ok")",      R"("probeType":"https")",
+                             R"("probeDuration":5)",     R"("inactiveReTries":2)",
+                             R"("probePort":8000)",      R"("reason":"probe: status 500")",
+                             R"("hostState":"green")",   R"("hostStates":[])"}) {
         CAPTURE(part);
         CHECK(has(all, part));
     }
