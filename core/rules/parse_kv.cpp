@@ -113,7 +113,8 @@ std::optional<Refusal> take_ports(Effective& in, const Defaults& defaults, Draft
         replay = in.u32("kvReplayPort");
         kv.replay_port = static_cast<std::uint16_t>(replay);
     }
-    if (replay > 65535) {
+    // An engine without such a port has its word on any that is given, in its plugin.
+    if (replay > 65535 && engine_named(in) != "trtllm") {
         return Refusal{400, "kv_replay_port_range", "kvReplayPort",
                        "kvReplayPort defaults to kvZmqPort + " + std::to_string(offset) +
                            ", which passes 65535: give it, or 0 for none",

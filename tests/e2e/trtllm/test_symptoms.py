@@ -60,7 +60,7 @@ def test_endless_resynchronisation_has_a_name(gateway, engines):
     assert set(reason.split(",")) <= {"ring_overflow", "second_consumer", "gap"}
 
 
-@pytest.mark.parametrize("port", [1, 5556, 5558, 8355, 64000])
+@pytest.mark.parametrize("port", [1, 5556, 5558, 8355, 65535])
 def test_kv_zmq_port_is_refused_with_the_allowed_values(gateway, engines, port):
     error = refused(gateway, engines(1)[0], kvZmqPort=port)
     assert (error["code"], error["field"]) == ("kv_zmq_port_unused", "kvZmqPort")
