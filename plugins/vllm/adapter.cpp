@@ -4,6 +4,7 @@
 
 #include "plugins/vllm/block_hashes.hpp"
 #include "plugins/vllm/replies.hpp"
+#include "plugins/vllm/spans.hpp"
 
 namespace sluice::vllm {
 
@@ -33,8 +34,12 @@ constexpr const char* kReservedPaths[] = {"/reset_prefix_cache",
                                           "/v1/unload_lora_adapter",
                                           nullptr};
 
-constexpr sluice_engine_info kInfo{
-    sizeof(sluice_engine_info), SLUICE_CAP_KV_EVENTS, 16, 1, kReservedFields, kReservedPaths};
+constexpr sluice_engine_info kInfo{sizeof(sluice_engine_info),
+                                   SLUICE_CAP_PD | SLUICE_CAP_KV_EVENTS,
+                                   16,
+                                   1,
+                                   kReservedFields,
+                                   kReservedPaths};
 
 }  // namespace
 
@@ -58,39 +63,108 @@ void Adapter::detach(std::unique_ptr<Attachment> at) noexcept {
     std::erase(attached_, at.get());
 }
 
-sluice_status Adapter::on_reply(const sluice_leg& leg, const sluice_reply& reply,
-                                sluice_reply_out& out) {
-    if (leg.kind != SLUICE_LEG_SINGLE) {
-        throw Failure(SLUICE_E_UNSUPPORTED, "only whole requests are run on this engine");
+sluice_status Adapter::plan(const sluice_request& request, sluice_plan& out) {
+    const Dialect& dialect = dialect_of(settings_.connector);
+    const bool splits = can_split(request);
+    out.kind = splits ? dialect.plan_kind() : std::uint32_t{SLUICE_PLAN_WHOLE};
+    out.flags = splits ? dialect.plan_flags() : 0;
+    return SLUICE_OK;
+}
+
+sluice_status Adapter::build_leg(const sluice_leg& leg, sluice_leg_out& out) {
+    if (leg.kind == SLUICE_LEG_SINGLE) {
+        return SLUICE_OK;
     }
-    out.hold = 0;
-    out.cached_tokens = SLUICE_ANY;
-    out.lease_us = 0;
-    Attachment* at = attached(leg.at);
+    const Dialect& dialect = dialect_of(settings_.connector);
+    const bool is_prefill = leg.kind == SLUICE_LEG_PREFILL;
+    const bool is_release = (leg.flags & SLUICE_LEG_RELEASE) != 0;
+    if (is_release && (is_prefill || !dialect.can_release())) {
+        throw Failure(SLUICE_E_UNSUPPORTED, "this connector's blocks cannot be given back");
+    }
+    Edits body(leg.request->body, leg.request->fields);
+    if (is_prefill || is_release) {
+        // Giving back is reading the blocks and saying one token.
+        shrink(body, view(leg.request->path));
+    }
+    const PrefillFacts facts = facts_of(is_prefill ? leg.at : leg.peer_at);
+    const std::string id =
+        is_prefill ? dialect.prefill(body, leg, facts, out) : dialect.decode(body, leg, facts);
+    const sluice_status status = out.set_header(out.ctx, borrow("X-Request-Id"), borrow(id));
+    return status == SLUICE_OK ? body.emit(out) : status;
+}
+
+PrefillFacts Adapter::facts_of(const sluice_attachment* prefill) const {
+    // The layer's cast takes and gives what is not const; nothing is changed here.
+    const Attachment* at = attached(const_cast<sluice_attachment*>(prefill));
+    PrefillFacts facts = at == nullptr ? PrefillFacts{} : at->prefill_facts();
+    facts.lease_us = settings_.lease_us;
+    return facts;
+}
+
+// What a leg's refusal means: who is to blame, and whether its blocks may be read again.
+std::uint32_t Adapter::refused(const sluice_leg& leg, const sluice_reply& reply) const {
+    const Attachment* at = attached(leg.at);
+    const bool is_single = leg.kind == SLUICE_LEG_SINGLE;
+    const bool is_prefill = leg.kind == SLUICE_LEG_PREFILL;
+    // After a decode leg has begun to read, its blocks belong to nobody: prefill again.
+    const bool has_read =
+        leg.kind == SLUICE_LEG_DECODE && dialect_of(settings_.connector).reads_blocks(leg);
     const auto hear = [&](Attachment::Voice v) {
         if (at != nullptr) {
             at->voice(v);
         }
     };
     switch (meaning_of(reply.http_code, text(reply.body))) {
-        case ReplyMeaning::Relay:
-            out.next = SLUICE_NEXT_RELAY;
-            break;
         case ReplyMeaning::Busy:
-            out.next = SLUICE_NEXT_BUSY;
-            break;
+            return SLUICE_NEXT_BUSY;
         case ReplyMeaning::Draining:
             hear(Attachment::Voice::Draining);
-            out.next = SLUICE_NEXT_ELSEWHERE;
-            break;
+            return SLUICE_NEXT_ELSEWHERE;
         case ReplyMeaning::Dead:
             hear(Attachment::Voice::Dead);
-            out.next = SLUICE_NEXT_ELSEWHERE;
-            break;
+            return has_read ? SLUICE_NEXT_RESTART : SLUICE_NEXT_ELSEWHERE;
         case ReplyMeaning::Elsewhere:
-            out.next = SLUICE_NEXT_ELSEWHERE;
+            return has_read ? SLUICE_NEXT_RESTART : SLUICE_NEXT_ELSEWHERE;
+        case ReplyMeaning::Relay:
             break;
     }
+    if (reply.http_code < 500 || is_single) {
+        return SLUICE_NEXT_RELAY;
+    }
+    // A failed load of blocks is an ordinary 500; a prefill leg has shown nothing to anybody.
+    return has_read ? SLUICE_NEXT_RESTART : is_prefill ? SLUICE_NEXT_ELSEWHERE : SLUICE_NEXT_RELAY;
+}
+
+std::uint32_t Adapter::prefilled(const sluice_leg& leg, const sluice_reply& reply,
+                                 sluice_reply_out& out, sluice_error* err) const {
+    const std::string name(leg.endpoint == nullptr ? "?" : view(leg.endpoint->name));
+    const bool is_cut = (reply.flags & SLUICE_REPLY_CUT) != 0;
+    if (!is_cut && !json::members_of(text(reply.body))) {
+        (void)report(
+            err, SLUICE_E_PROTOCOL,
+            "prefill endpoint " + name + " answered with something that is no JSON object");
+        return SLUICE_NEXT_FAIL;
+    }
+    std::string_view fault = "the reply is too long to be kept";
+    if (!is_cut) {
+        out.cached_tokens = cached_tokens_of(text(reply.body));
+        fault = dialect_of(settings_.connector).prefilled(leg, reply, facts_of(leg.at), out);
+    }
+    if (!fault.empty()) {
+        host_.warn("a prefill endpoint's hand-off is not used, decode computes",
+                   {{"endpoint", name}, {"reason", fault}});
+    }
+    return SLUICE_NEXT_CONTINUE;
+}
+
+sluice_status Adapter::on_reply(const sluice_leg& leg, const sluice_reply& reply,
+                                sluice_reply_out& out, sluice_error* err) {
+    out.hold = 0;
+    out.cached_tokens = SLUICE_ANY;
+    out.lease_us = 0;
+    const bool is_2xx = reply.http_code >= 200 && reply.http_code < 300;
+    out.next = leg.kind == SLUICE_LEG_PREFILL && is_2xx ? prefilled(leg, reply, out, err)
+                                                        : refused(leg, reply);
     return SLUICE_OK;
 }
 

@@ -1,6 +1,7 @@
 // The engine adapter itself: one configured instance and its attachments.
 //
-// Threads: attach, detach: event; on_reply, hash_blocks: request, several at once; info: any.
+// Threads: attach, detach: event; plan, build_leg, on_reply, hash_blocks: request, several at once;
+//          info: any.
 // Errors:  as the SDK's functions say.
 #pragma once
 #include <cstdint>
@@ -25,12 +26,20 @@ public:
     const sluice_engine_info& info() const noexcept;
     std::unique_ptr<Attachment> attach(const sluice_endpoint& endpoint, std::uint32_t watch);
     void detach(std::unique_ptr<Attachment> at) noexcept;
-    sluice_status on_reply(const sluice_leg& leg, const sluice_reply& reply, sluice_reply_out& out);
+    sluice_status plan(const sluice_request& request, sluice_plan& out);
+    sluice_status build_leg(const sluice_leg& leg, sluice_leg_out& out);
+    sluice_status on_reply(const sluice_leg& leg, const sluice_reply& reply, sluice_reply_out& out,
+                           sluice_error* err);
     // The members of `in.params`: block_hashes.hpp.
     sluice_status hash_blocks(const sluice_hash_input& in, std::span<std::uint64_t> out,
                               std::uint32_t& num);
 
 private:
+    PrefillFacts facts_of(const sluice_attachment* prefill) const;
+    std::uint32_t refused(const sluice_leg& leg, const sluice_reply& reply) const;
+    std::uint32_t prefilled(const sluice_leg& leg, const sluice_reply& reply, sluice_reply_out& out,
+                            sluice_error* err) const;
+
     Host host_;
     Settings settings_;
     std::vector<Attachment*> attached_;  // a faulted instance is destroyed without detach()

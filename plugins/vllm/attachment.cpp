@@ -69,6 +69,9 @@ void Attachment::tick() {
     if (ticks_ % kModelsEveryTicks == 0) {
         ask_models();
     }
+    if (settings_.connector == Connector::Mooncake) {
+        ask_bootstrap();
+    }
     bool any_unlinked = false;
     for (const auto& [number, rank] : ranks_) {
         rank->tick();
@@ -208,6 +211,7 @@ void Attachment::on_version(const sluice_http_result& r) {
     if (r.status == SLUICE_OK && r.http_code == 200) {
         if (const auto version = parse_version(text(r.body))) {
             known_.version = "vLLM " + version->substr(0, 64);
+            version_number_.store(version_number(known_.version), std::memory_order_relaxed);
         }
     }
     version_settled_ = true;
@@ -226,6 +230,9 @@ void Attachment::on_metrics(const sluice_http_result& r) {
     metrics_settled_ = true;
     if (r.status == SLUICE_OK && r.http_code == 200) {
         const Metrics m = parse_metrics(text(r.body));
+        if (m.epoch != 0 && known_.epoch != 0 && m.epoch != known_.epoch) {
+            forget_process();
+        }
         known_.epoch = m.epoch != 0 ? m.epoch : known_.epoch;
         if (!events_gave_block_size_ && m.block_size) {
             known_.block_tokens = *m.block_size;
@@ -261,6 +268,7 @@ void Attachment::tell_facts() {
     if (!version_settled_ || !metrics_settled_ || told_ == known_) {
         return;
     }
+    block_tokens_.store(known_.block_tokens, std::memory_order_relaxed);
     const bool another_process = told_ ? told_->epoch != known_.epoch : !ranks_.empty();
     const bool restarted = told_ && told_->epoch != 0 && told_->epoch != known_.epoch;
     told_ = known_;

@@ -1,6 +1,6 @@
 // One endpoint under watch: discovery, facts, load, models, and a Rank for each event stream.
 //
-// Threads: event thread; voice() any.
+// Threads: event thread; voice(), prefill_facts() any.
 // Errors:  failures of the engine's API are retried with a growing pause and reported once.
 // Owns:    its timer, its calls, its ranks: destroying it stops everything.
 // Limits:  bodies of kMaxSmallBody and kMaxMetricsBody; one call of each kind in flight.
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +39,9 @@ public:
     Attachment& operator=(const Attachment&) = delete;
 
     // [any] Said to the host as this endpoint's health at the next tick.
-    void voice(Voice v) noexcept { voice_.store(v, std::memory_order_relaxed); }
+    void voice(Voice v) const noexcept { voice_.store(v, std::memory_order_relaxed); }
+    // [any] What the legs of a request must know of this engine as their prefill side.
+    PrefillFacts prefill_facts() const;
 
 private:
     const Host& host() const noexcept override { return host_; }
@@ -71,6 +74,10 @@ private:
     Started get(HttpCall& call, std::string_view target, std::uint64_t max_bytes,
                 void (Attachment::*done)(const sluice_http_result&));
     void on_version(const sluice_http_result& r);
+    // Another process answers there now: what its legs need is asked anew, and until then unknown.
+    void forget_process();
+    void ask_bootstrap();
+    void on_bootstrap(const sluice_http_result& r);
 
     const Host& host_;
     const Settings& settings_;
@@ -103,12 +110,16 @@ private:
     std::optional<bool> prefix_caching_;
     std::vector<Model> models_;
 
-    std::atomic<Voice> voice_{Voice::Nothing};
+    mutable std::atomic<Voice> voice_{Voice::Nothing};
+    std::atomic<std::uint32_t> version_number_{0};
+    std::atomic<std::uint32_t> block_tokens_{0};
+    mutable std::mutex bootstrap_mu_;
+    std::optional<Bootstrap> bootstrap_;  // guarded by bootstrap_mu_
     bool is_voiced_ = false;
     std::optional<bool> asleep_;
 
     // Last members, so that callbacks end before what they touch.
-    HttpCall discovery_call_, version_call_, metrics_call_, models_call_;
+    HttpCall discovery_call_, version_call_, metrics_call_, models_call_, bootstrap_call_;
     Timer timer_;
 };
 

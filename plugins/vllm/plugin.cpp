@@ -13,13 +13,13 @@ const sluice_plugin_desc kDesc{
     "org.sluice.engine.vllm",
     "vllm",
     "vLLM",
-    "vLLM engines from 0.9 on: load, models, KV-cache events with replay.",
+    "vLLM engines from 0.9 on: load, models, KV-cache events with replay, prefill/decode pairs.",
     "0.1.0",
     "Apache-2.0",
     "Sluice",
     "",
     sluice::vllm::kConfigSchema,
-    nullptr,
+    sluice::vllm::kEndpointSchema,
     kProvides,
     kNeeds};
 const sluice::PluginSpec kPlugins[] = {

@@ -15,8 +15,12 @@ ReplyMeaning meaning_of(std::uint32_t http_code, std::string_view body) noexcept
             }
             return says("EngineCore encountered an issue") ? ReplyMeaning::Dead
                                                            : ReplyMeaning::Relay;
-        case 502:
         case 503:
+            // A queue that is full says so; anything else is a proxy that finds no engine.
+            return says("busy") || says("overloaded") || says("Too many requests")
+                       ? ReplyMeaning::Busy
+                       : ReplyMeaning::Elsewhere;
+        case 502:
         case 504:
             return ReplyMeaning::Elsewhere;
         default:

@@ -20,6 +20,18 @@ const char* const kConfigSchema =
     R"("kvDpRankCount":{"type":"integer","minimum":1,"maximum":8,"title":"Data-parallel ranks",)"
     R"("description":"Ranks behind one endpoint. Absent: what the engine says, else 1."},)"
     R"("kvDiscovery":{"type":"string","enum":["off","auto"],"default":"auto","title":"Discovery",)"
-    R"("description":"auto: ask the engine where it publishes (vLLM 0.31 and later)."}}})";
+    R"("description":"auto: ask the engine where it publishes (vLLM 0.31 and later)."},)"
+    R"("pd_connector":{"type":"string","enum":["nixl","lmcache","mooncake"],"default":"nixl","title":"P/D connector",)"
+    R"("description":"How the engines of a prefill/decode pool hand KV blocks over."},)"
+    R"("kv_lease_duration":{"type":"integer","minimum":1,"maximum":86400,"x-unit":"seconds","title":"KV lease",)"
+    R"("description":"kv_lease_duration of the prefill engines (NIXL, 0.22 and later) where it is not 30."},)"
+    R"("mooncake_bootstrap_port":{"type":"integer","minimum":1,"maximum":65535,"default":8998,"title":"Mooncake bootstrap port",)"
+    R"("description":"VLLM_MOONCAKE_BOOTSTRAP_PORT of the prefill engines."}}})";
+
+// Fields of an endpoint.
+const char* const kEndpointSchema =
+    R"({"type":"object","additionalProperties":false,"properties":{)"
+    R"("nixl_port":{"type":"integer","minimum":0,"maximum":65535,"title":"NIXL port",)"
+    R"("description":"Shown in the request ids of a prefill/decode pair instead of the API port; 0: not given."}}})";
 
 }  // namespace sluice::vllm

@@ -33,6 +33,16 @@ Settings read(const json::Value& root) {
         }
     }
     out.seed = json::owned(json::text(json::member(root, "kvHashSeed")));
+    const auto connector = json::text(json::member(root, "pd_connector")).value_or("nixl");
+    out.connector = connector == "lmcache"    ? Connector::Lmcache
+                    : connector == "mooncake" ? Connector::Mooncake
+                                              : Connector::Nixl;
+    if (const auto v = number("kv_lease_duration")) {
+        out.lease_us = std::min<std::uint64_t>(*v, 86'400) * 1'000'000;
+    }
+    if (const auto v = number("mooncake_bootstrap_port"); v && *v != 0) {
+        out.bootstrap_port = static_cast<std::uint16_t>(std::min<std::uint64_t>(*v, 65535));
+    }
     out.discovery = json::text(json::member(root, "kvDiscovery")).value_or("auto") != "off";
     return out;
 }

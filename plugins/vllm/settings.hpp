@@ -12,12 +12,14 @@
 #include <string_view>
 
 #include "plugins/vllm/hashing.hpp"
+#include "plugins/vllm/pd.hpp"
 #include "sluice/sdk.hpp"
 
 namespace sluice::vllm {
 
 inline constexpr std::uint32_t kDefaultPort = 5557;
 inline constexpr std::uint32_t kReplayOffset = 1000;
+inline constexpr std::uint16_t kBootstrapPort = 8998;  // Mooncake's
 
 struct Settings {
     std::optional<std::uint16_t> zmq_port;     // absent, or 0: discovered, else 5557
@@ -27,6 +29,9 @@ struct Settings {
     std::optional<std::string> seed;
     std::optional<std::uint32_t> ranks;
     bool discovery = true;
+    Connector connector = Connector::Nixl;
+    std::uint64_t lease_us = 0;  // the engines' kv_lease_duration; 0 = what their version has
+    std::uint16_t bootstrap_port = kBootstrapPort;
 };
 
 Settings parse_settings(std::string_view config);

@@ -235,7 +235,8 @@ std::string one_leg(const sluice_engine& table, sluice_instance* self, const slu
     const std::size_t which = leg.request->id % 3;
     sluice_reply reply{};
     reply.size = sizeof reply;
-    reply.http_code = kCodes[which];
+    // Only a prefill leg's success is judged.
+    reply.http_code = leg.kind == SLUICE_LEG_PREFILL && which == 2 ? 200 : kCodes[which];
     reply.body = {reinterpret_cast<const std::uint8_t*>(kReplies[which].data()),
                   kReplies[which].size()};
     sluice_reply_out out{};
@@ -315,7 +316,16 @@ Outcome engine_storm(TestInstance& instance) {
                 return "plan gives the unknown kind " + std::to_string(plan.kind);
             }
         }
-        return one_leg(table, instance.self(), leg, may_edit);
+        auto broken = one_leg(table, instance.self(), leg, may_edit);
+        for (const std::uint32_t kind : {SLUICE_LEG_PREFILL, SLUICE_LEG_DECODE}) {
+            if (may_split && broken.empty()) {
+                leg.kind = kind;
+                leg.peer = &endpoint;
+                leg.peer_at = at;
+                broken = one_leg(table, instance.self(), leg, true);
+            }
+        }
+        return broken;
     });
     {
         const EventTurn turn(instance.host());

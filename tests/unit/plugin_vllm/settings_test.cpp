@@ -101,7 +101,7 @@ TEST_SUITE("vllm/settings") {
         simdjson::dom::parser parser;
         simdjson::dom::element schema;
         REQUIRE(parser.parse(std::string_view(kConfigSchema)).get(schema) == simdjson::SUCCESS);
-        CHECK(simdjson::dom::object(schema["properties"]).size() == 7);
+        CHECK(simdjson::dom::object(schema["properties"]).size() == 10);
         CHECK(bool(schema["additionalProperties"]) == false);
     }
 }

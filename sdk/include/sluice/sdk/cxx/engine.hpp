@@ -62,6 +62,15 @@ private:
                 return guard(e, [&]() -> sluice_status { return Base::of(i).build_leg(*l, *o); });
             };
         }
+        // With the error as well: SLUICE_NEXT_FAIL is a success that has a text.
+        if constexpr (requires(Derived& d, const sluice_leg& l, const sluice_reply& r,
+                               sluice_reply_out& o, sluice_error* e) { d.on_reply(l, r, o, e); }) {
+            t.on_reply = [](sluice_instance* i, const sluice_leg* l, const sluice_reply* r,
+                            sluice_reply_out* o, sluice_error* e) noexcept {
+                return guard(
+                    e, [&]() -> sluice_status { return Base::of(i).on_reply(*l, *r, *o, e); });
+            };
+        }
         if constexpr (requires(Derived& d, const sluice_leg& l, const sluice_reply& r,
                                sluice_reply_out& o) { d.on_reply(l, r, o); }) {
             t.on_reply = [](sluice_instance* i, const sluice_leg* l, const sluice_reply* r,

@@ -1,0 +1,176 @@
+#include "plugins/vllm/pd.hpp"
+
+#include <xxhash.h>
+
+#include <array>
+#include <charconv>
+
+#include "plugins/vllm/spans.hpp"
+
+namespace sluice::vllm {
+
+namespace {
+
+bool is_given(const Edits& body, const sluice_field& field) {
+    return field.type != SLUICE_JSON_NULL && body.value(field) != "false";
+}
+
+// One prompt: a text, a list of ids, or a list of one prompt.
+bool is_one_prompt(const Edits& body, const sluice_field& field) {
+    if (field.type == SLUICE_JSON_STRING) {
+        return true;
+    }
+    if (field.type != SLUICE_JSON_ARRAY) {
+        return false;
+    }
+    const auto elements = json::elements_of(body.value(field));
+    if (!elements || elements->empty()) {
+        return false;
+    }
+    const char first = elements->front().value.front();
+    return (first != '"' && first != '[') || elements->size() == 1;
+}
+
+// What only one engine alone can answer, or what would make the prompts of the legs differ.
+bool keeps_whole(const Edits& body, const sluice_field& field) {
+    const std::string_view name = view(field.name);
+    const std::string_view value = body.value(field);
+    if (name == "n" || name == "best_of") {
+        return value != "1" && (name == "n" || value != "null");
+    }
+    // Every prompt token's logits are wanted; beams share nothing that can be handed over; the cut
+    // of a prompt may depend on the room left for the answer.
+    for (const std::string_view whole : {"prompt_logprobs", "echo", "use_beam_search",
+                                         "truncate_prompt_tokens", "prompt_embeds"}) {
+        if (name == whole) {
+            return is_given(body, field);
+        }
+    }
+    if (name == "max_tokens" || name == "max_completion_tokens") {
+        return value == "0";
+    }
+    // One token is no whole call: older engines answer that with a refusal.
+    return name == "tool_choice" && value == "\"required\"";
+}
+
+std::string hex(std::uint64_t n) {
+    std::string out(16, '0');
+    for (std::size_t i = 16; i-- > 0; n >>= 4U) {
+        out[i] = "0123456789abcdef"[n & 15U];
+    }
+    return out;
+}
+
+// IP:port of the endpoint's transfer agent where the rule names one, else of its API.
+std::string transfer_address(const sluice_endpoint* endpoint) {
+    if (endpoint == nullptr) {
+        return "none";
+    }
+    const std::string_view fields = view(endpoint->fields);
+    if (const auto members = json::members_of(fields.empty() ? "{}" : fields)) {
+        const auto port = json::whole_number(json::value_of(*members, "nixl_port"));
+        if (port && *port != 0 && *port <= 65535) {
+            return std::string(view(endpoint->address)) + ":" + std::to_string(*port);
+        }
+    }
+    return std::string(view(endpoint->name));
+}
+
+}  // namespace
+
+std::uint32_t version_number(std::string_view version) noexcept {
+    if (const std::size_t space = version.rfind(' '); space != std::string_view::npos) {
+        version.remove_prefix(space + 1);  // "vLLM 0.32.0"
+    }
+    std::array<std::uint32_t, 3> parts{};
+    std::size_t read = 0;
+    const char* at = version.data();
+    const char* const end = at + version.size();
+    for (; read < parts.size(); ++read) {
+        const auto [next, error] = std::from_chars(at, end, parts[read]);
+        if (error != std::errc() || parts[read] > 999) {
+            break;
+        }
+        at = next;
+        if (at == end || *at != '.') {
+            ++read;
+            break;
+        }
+        ++at;
+    }
+    return read < 2 ? 0 : parts[0] * 1'000'000 + parts[1] * 1'000 + parts[2];
+}
+
+bool can_split(const sluice_request& request) {
+    const std::string_view path = view(request.path);
+    const bool is_chat = path == "/v1/chat/completions";
+    if ((!is_chat && path != "/v1/completions") || request.num_choices > 1 ||
+        request.num_prompts > 1) {
+        return false;
+    }
+    const Edits body(request.body, request.fields);
+    std::size_t prompts = 0;
+    for (const sluice_field& field : Rows<sluice_field>(request.fields)) {
+        if (keeps_whole(body, field)) {
+            return false;
+        }
+        if (view(field.name) == (is_chat ? "messages" : "prompt")) {
+            if (++prompts > 1 || (!is_chat && !is_one_prompt(body, field))) {
+                return false;
+            }
+        }
+    }
+    return prompts == 1;
+}
+
+std::string receipt_id(const sluice_leg& leg) {
+    const bool is_prefill = leg.kind == SLUICE_LEG_PREFILL;
+    const std::uint64_t request = leg.request == nullptr ? 0 : leg.request->id;
+    return "___prefill_addr_" + transfer_address(is_prefill ? leg.endpoint : leg.peer) +
+           "___decode_addr_" + transfer_address(is_prefill ? leg.peer : leg.endpoint) + "_" +
+           hex(leg.transfer_id) +
+           hex(XXH3_64bits_withSeed(&request, sizeof request, leg.transfer_id));
+}
+
+void shrink(Edits& body, std::string_view path) {
+    const bool is_chat = path == "/v1/chat/completions";
+    body.set("max_tokens", "1");
+    if (is_chat && body.has("max_completion_tokens")) {
+        body.set("max_completion_tokens", "1");  // it wins over max_tokens
+    }
+    body.erase("min_tokens").erase("stream_options");
+    if (body.has("stream")) {
+        body.set("stream", "false");
+    }
+}
+
+std::uint32_t cached_tokens_of(std::string_view reply) {
+    const auto members = json::members_of(reply);
+    if (!members) {
+        return SLUICE_ANY;
+    }
+    const auto inner = [](std::string_view object, std::string_view name) {
+        const auto of = json::members_of(object.empty() ? "{}" : object);
+        return of ? json::value_of(*of, name) : std::string_view();
+    };
+    const auto said = json::whole_number(
+        inner(json::value_of(*members, "kv_transfer_params"), "remote_prefill_cached_tokens"));
+    const auto counted = json::whole_number(
+        inner(inner(json::value_of(*members, "usage"), "prompt_tokens_details"), "cached_tokens"));
+    const auto cached = said ? said : counted;
+    return cached && *cached < SLUICE_ANY ? static_cast<std::uint32_t>(*cached) : SLUICE_ANY;
+}
+
+const Dialect& dialect_of(Connector connector) noexcept {
+    switch (connector) {
+        case Connector::Lmcache:
+            return lmcache();
+        case Connector::Mooncake:
+            return mooncake();
+        case Connector::Nixl:
+            break;
+    }
+    return nixl();
+}
+
+}  // namespace sluice::vllm

@@ -1,0 +1,33 @@
+// Any text as an engine's reply: spans lie inside it, in order, and are JSON themselves.
+#include <cstdlib>
+#include <string>
+
+#include "plugins/vllm/pd.hpp"
+#include "plugins/vllm/spans.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    namespace json = sluice::vllm::json;
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    for (const auto& list : {json::members_of(text), json::elements_of(text)}) {
+        if (!list) {
+            continue;
+        }
+        const char* at = text.data();
+        for (const json::Span& span : *list) {
+            const char* const begin = span.value.data();
+            if (begin < at || begin + span.value.size() > text.data() + text.size() ||
+                span.value.empty()) {
+                std::abort();
+            }
+            at = begin + span.value.size();
+            // A value stands for itself.
+            if (!json::elements_of("[" + std::string(span.value) + "]")) {
+                std::abort();
+            }
+        }
+    }
+    (void)sluice::vllm::cached_tokens_of(text);
+    (void)sluice::vllm::parse_bootstrap(text);
+    (void)sluice::vllm::version_number(text);
+    return 0;
+}
