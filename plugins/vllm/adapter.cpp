@@ -11,8 +11,13 @@ namespace sluice::vllm {
 namespace {
 
 // What only an orchestrator may set. A client's kv_transfer_params ends an engine or poisons its
-// cache; a full event report makes the engine repeat stored blocks that are no second copies.
-constexpr const char* kReservedFields[] = {"kv_transfer_params", "vllm_xargs.kv_cache_report_mode",
+// cache, wherever it stands: the members of vllm_xargs end up where the engine puts its own. A full
+// event report makes the engine repeat stored blocks that are no second copies.
+constexpr const char* kReservedFields[] = {"kv_transfer_params",
+                                           "ec_transfer_params",
+                                           "vllm_xargs.kv_transfer_params",
+                                           "vllm_xargs.ec_transfer_params",
+                                           "vllm_xargs.kv_cache_report_mode",
                                            nullptr};
 
 // Control paths of an engine's development mode and its adapters: never for clients.

@@ -245,9 +245,6 @@ TEST_SUITE("vllm/adapter") {
         reply.http_code = 404;
         REQUIRE(f.engine->on_reply(f.instance(), &leg, &reply, &out, nullptr) == SLUICE_OK);
         CHECK(out.next == SLUICE_NEXT_RELAY);
-        leg.kind = SLUICE_LEG_PREFILL;
-        CHECK(f.engine->on_reply(f.instance(), &leg, &reply, &out, nullptr) ==
-              SLUICE_E_UNSUPPORTED);
     }
 
     TEST_CASE("detach in the middle of everything leaves nothing running") {

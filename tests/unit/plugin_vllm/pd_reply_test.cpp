@@ -76,7 +76,7 @@ TEST_SUITE("vllm/pd/replies") {
                 REQUIRE(header.at(1).get(value) == simdjson::SUCCESS);
                 own = name == "X-Request-Id" ? std::string(value) : own;
             }
-            if (own < "pd-1" || own > "pd-4") {
+            if (own.size() != 4 || own < "pd-1" || own > "pd-4") {
                 return;  // those whose decode leg was a right one
             }
             CAPTURE(own);

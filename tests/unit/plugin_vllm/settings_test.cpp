@@ -61,6 +61,20 @@ TEST_SUITE("vllm/settings") {
         CHECK_FALSE(s.discovery);
     }
 
+    TEST_CASE(
+        "the connector, the lease and the bootstrap port are the rule's, or the engine's usual") {
+        const Settings usual = parse_settings("{}");
+        CHECK(usual.connector == Connector::Nixl);
+        CHECK(usual.lease_us == 0);
+        CHECK(usual.bootstrap_port == 8998);
+        const Settings said = parse_settings(
+            R"({"pd_connector":"mooncake","kv_lease_duration":10,"mooncake_bootstrap_port":9001})");
+        CHECK(said.connector == Connector::Mooncake);
+        CHECK(said.lease_us == 10'000'000);
+        CHECK(said.bootstrap_port == 9001);
+        CHECK(parse_settings(R"({"pd_connector":"lmcache"})").connector == Connector::Lmcache);
+    }
+
     TEST_CASE("a foreign algorithm or no object at all is a configuration error") {
         for (const char* config : {R"({"kvHashAlgo":"sha256_sglang"})",
                                    R"({"kvHashAlgo":"sha256_cbor_64bit"})", "[]", "{"}) {
