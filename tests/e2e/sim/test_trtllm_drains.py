@@ -8,7 +8,7 @@ import pytest
 from harness import RawClient, request_bytes, start_trt, wait_until
 
 FAST = ("--decode-us-per-token", 0, "--prefill-us-per-token", 0, "--tokens-per-block", 8)
-TAIL = 400
+TAIL = 1000
 SLOW_ERAS = ("0.21", "1.1", "1.2", "1.3-early")
 
 
@@ -75,14 +75,14 @@ def test_a_drain_beside_another_is_refused_and_counted():
 
 @pytest.mark.parametrize("era", ["1.1", "1.2"])
 def test_a_drain_runs_on_when_its_client_leaves_and_takes_its_events_along(era):
-    with start_trt("--era", era, "--drain-tail-ms", 700, *FAST) as engine:
+    with start_trt("--era", era, "--drain-tail-ms", 1000, *FAST) as engine:
         ask(engine)
         with RawClient(engine.address) as client:
             client.send(request_bytes("POST", "/kv_cache_events"))
             wait_until(lambda: engine.drains()["in_flight"] == 1, 5, "a drain in flight")
         assert engine.post("/kv_cache_events").status == 409
         wait_until(lambda: engine.drains()["in_flight"] == 0, 10, "its end")
-        assert engine.drains()["lost"] > 0
+        wait_until(lambda: engine.drains()["lost"] > 0, 5, "what it collected is lost")
         assert engine.drain() == []
 
 

@@ -55,7 +55,7 @@ def test_events_carry_the_hashes_of_the_engine(line):
 
 @pytest.mark.parametrize("era", ["0.21", "1.0", "1.1", "1.2", "1.3-early", "1.3-late", "main"])
 def test_the_envelope_is_the_eras(era):
-    flags = ("--era", era, "--dp-size", 2, "--drain-tail-ms", 300, *FAST)
+    flags = ("--era", era, "--dp-size", 2, "--drain-tail-ms", 1000, *FAST)
     with start_trt(*flags) as engine:
         for _ in range(2):
             engine.post("/v1/completions", {"model": "sim", "prompt": LONG, "max_tokens": 1})

@@ -26,7 +26,7 @@ def edited(body, **more):
 
 @pytest.mark.parametrize("era", ["1.3-late", *SLOW_ERAS])
 def test_three_rules_that_name_an_endpoint_have_one_reader(gateway, engines, era):
-    (engine,) = engines(1, "--era", era, "--drain-tail-ms", 600)
+    (engine,) = engines(1, "--era", era, "--drain-tail-ms", 1000)
     vips = [gateway.vip() for _ in range(3)]
     bodies = [trt_rule(vip, [engine]) for vip in vips]
     for body in bodies:
@@ -132,7 +132,7 @@ def test_a_drain_without_a_usable_reply_keeps_what_is_known(gateway, engines, fa
 
 @pytest.mark.parametrize("era", ["0.21", "1.0", "1.1", "1.2", "1.3-early"])
 def test_older_builds_are_followed_with_a_note(gateway, engines, era):
-    (engine,) = engines(1, "--era", era, "--drain-tail-ms", 500)
+    (engine,) = engines(1, "--era", era, "--drain-tail-ms", 1000)
     vip = gateway.vip()
     body = trt_rule(vip, [engine])
     gateway.create(body)

@@ -63,7 +63,7 @@ def test_admission_is_told_and_refuses_another_block_size(gateway, engines):
 
 
 def test_a_build_without_server_info_is_admitted_with_a_note(gateway, engines):
-    (engine,) = engines(1, "--era", "1.1", "--drain-tail-ms", 300)
+    (engine,) = engines(1, "--era", "1.1", "--drain-tail-ms", 1000)
     vip = gateway.vip()
     body = trt_rule(vip, [engine])
     gateway.create(body)

@@ -85,14 +85,20 @@ void DrainDesk::answer(http::Exchange& exchange, const Fault& fault) {
         // As long as asked for, whether the client is there or not: it is the handler that is slow.
         pause_ms(capped(fault.number));
     }
+    // It has ended before its client can know.
+    const auto send = [&](const http::Response& r) {
+        end();
+        exchange.send(r);
+    };
     if (fault.kind == FaultKind::Status) {
-        return exchange.send(
-            ApiError{static_cast<int>(fault.number), "fault asked for"}.response());
+        return send(ApiError{static_cast<int>(fault.number), "fault asked for"}.response());
     }
     if (fault.kind == FaultKind::Reset) {
+        end();
         return exchange.reset();
     }
     if (fault.kind == FaultKind::Close) {
+        end();
         return exchange.close_after();
     }
     bool has_reader = true;
@@ -101,7 +107,7 @@ void DrainDesk::answer(http::Exchange& exchange, const Fault& fault) {
         has_reader = style_ != DrainStyle::Mover || has_had_request_;
     }
     if (!has_reader) {
-        return exchange.send(ApiError{500, "'NoneType' object has no attribute 'aget'"}.response());
+        return send(ApiError{500, "'NoneType' object has no attribute 'aget'"}.response());
     }
     const auto events = publishes_elsewhere_ ? std::vector<std::string>() : collect();
     http::Response r;
@@ -122,7 +128,7 @@ void DrainDesk::answer(http::Exchange& exchange, const Fault& fault) {
         r.body.resize(std::min<std::size_t>(r.body.size(), fault.number));
         exchange.close_after();
     }
-    exchange.send(r);
+    send(r);
     const std::lock_guard lock(mu_);
     (exchange.is_gone() ? counts_.lost : counts_.events) += events.size();
 }
@@ -136,10 +142,13 @@ void DrainDesk::drain(http::Exchange& exchange) {
         ++(is_first ? counts_.drains : counts_.overlaps);
     }
     if (is_first) {
-        answer(exchange, faults_.take());
-    } else {
-        exchange.send(ApiError{409, "another drain is running"}.response());
+        return answer(exchange, faults_.take());
     }
+    end();
+    exchange.send(ApiError{409, "another drain is running"}.response());
+}
+
+void DrainDesk::end() {
     const std::lock_guard lock(mu_);
     --counts_.in_flight;
 }

@@ -54,6 +54,7 @@ public:
 private:
     std::vector<std::string> collect();
     void answer(http::Exchange& exchange, const Fault& fault);
+    void end();
     std::vector<std::string> take_moved();
     void move_events(const std::stop_token& stop);
 
