@@ -141,6 +141,10 @@ public:
     virtual Result<std::string> explain(std::string_view json) = 0;
     virtual Result<Inventory> inventory(const rules::RulePtr& rule,
                                         const rules::EndpointSpec& endpoint, std::size_t limit) = 0;
+    // Where the KV events of an endpoint are published again, as vLLM's /kv_event_sources has it:
+    // an object by rank, "{}" when they are not.
+    virtual std::string event_sources(const rules::RulePtr& rule,
+                                      const rules::EndpointSpec& endpoint) = 0;
     virtual RuleLive rule_status(const rules::RulePtr& rule) = 0;
 
     // --- live state

@@ -27,6 +27,10 @@ admin::Readiness Live::ready() {
         out.ready = false;
         out.reasons.push_back("listener_unavailable: " + vip);
     }
+    for (const std::string& one : conductor_.republisher().unbound()) {
+        out.degraded = true;
+        out.reasons.push_back("republish_unavailable: " + one);
+    }
     for (const rules::Dormant& rule : book_.dormant()) {
         out.degraded = true;
         out.reasons.push_back("rule_not_in_force: rule " + rule.id +

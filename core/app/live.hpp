@@ -49,6 +49,8 @@ public:
     Result<admin::Inventory> inventory(const rules::RulePtr& rule,
                                        const rules::EndpointSpec& endpoint,
                                        std::size_t limit) override;
+    std::string event_sources(const rules::RulePtr& rule,
+                              const rules::EndpointSpec& endpoint) override;
     admin::RuleLive rule_status(const rules::RulePtr& rule) override;
     // Metrics that are judgements of rules.
     void scrape(std::vector<metrics::Family>& out);

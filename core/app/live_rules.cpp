@@ -118,6 +118,7 @@ Result<admin::Inventory> Live::inventory(const rules::RulePtr& rule,
 
 // Source: metrics contract, section 3, attestation.
 void Live::scrape(std::vector<metrics::Family>& out) {
+    conductor_.republisher().scrape(out);
     metrics::Family states{"loxilb_ai_kv_attest_state",
                            "How far KV-exact routing of a rule can be trusted.",
                            metrics::Kind::Gauge,
@@ -186,6 +187,10 @@ std::vector<admin::AddressLoad> Live::address_loads() {
         out.push_back({endpoint->ip(), endpoint->port(), endpoint->inflight(), is_named});
     }
     return out;
+}
+
+std::string Live::event_sources(const rules::RulePtr& rule, const rules::EndpointSpec& endpoint) {
+    return conductor_.republisher().sources_json(rule->number, endpoint.id);
 }
 
 }  // namespace sluice::app

@@ -89,28 +89,63 @@ std::optional<rules::Refusal> Conductor::prepare(const rules::RulePtr& next,
     if (auto refusal = plugins_.check(*next, previous.get(), warnings)) {
         return refusal;
     }
+    if (auto refusal = check_event_source(*next)) {
+        return refusal;
+    }
     if (auto refusal = check_probes(*next, previous.get(), warnings)) {
         return refusal;
     }
     const rules::ListenAddress at{next->key.ip, next->key.port};
     const Status status = listeners_.prepare(at);
     if (status) {
-        return std::nullopt;
+        auto refusal = republisher_.prepare(*next, warnings);
+        if (refusal && !previous) {
+            listeners_.abandon(at);
+        }
+        return refusal;
     }
     const std::string why = vip_text(at) + " cannot be bound: " + status.error().what;
     const bool was_there = previous && previous->key.ip == at.ip && previous->key.port == at.port;
     if (was_there) {
         // A rule of a standby's address is edited there too; its listener is tried again anyway.
         warnings.push_back({"listener_unavailable", "externalIP", why});
-        return std::nullopt;
+        return republisher_.prepare(*next, warnings);
     }
     return rules::Refusal{409, "listener_unavailable", "externalIP", why,
                           "an address of this machine and a free port"};
 }
 
+// Events of an endpoint reach every rule that names it: two sources would be counted twice.
+std::optional<rules::Refusal> Conductor::check_event_source(const rules::Rule& next) const {
+    if (next.kv.exact_mode == 0) {
+        return std::nullopt;
+    }
+    const std::string from = rules::event_addresses(next).events_from;
+    for (const auto& [number, kept] : kept_) {
+        const rules::Rule& other = *kept.rule;
+        if (number == next.number || other.kv.exact_mode == 0 || kept.events_from == from) {
+            continue;
+        }
+        for (const rules::EndpointSpec& spec : next.endpoints) {
+            const bool is_shared = std::any_of(
+                other.endpoints.begin(), other.endpoints.end(),
+                [&spec](const auto& e) { return e.ip == spec.ip && e.port == spec.port; });
+            if (is_shared) {
+                return rules::Refusal{
+                    409, "kv_events_from_conflict", "kvEventsFrom",
+                    "rule " + other.id + " takes the events of endpoint " + spec.name() +
+                        " from elsewhere",
+                    "the same kvEventsFrom in every KV-exact rule of an endpoint"};
+            }
+        }
+    }
+    return std::nullopt;
+}
+
 void Conductor::abandoned(const rules::RulePtr& next) {
     const std::lock_guard lock(mu_);
     listeners_.abandon({next->key.ip, next->key.port});
+    republisher_.abandon(*next);
 }
 
 void Conductor::hand_over_routes() {
@@ -119,9 +154,13 @@ void Conductor::hand_over_routes() {
         for (const fleet::Member& member : kept.service->pool->members()) {
             EngineRoute& route = routes[member.endpoint->id()];
             route.endpoint = member.endpoint;
+            route.is_read_elsewhere = route.is_read_elsewhere || kept.reader != nullptr;
             route.ranks = std::max(route.ranks, kept.rule->kv.dp_ranks);
             if (kept.plane) {
                 route.planes.push_back(kept.plane);
+            }
+            if (auto feed = republisher_.feed(number, member.spec.id)) {
+                route.feeds.push_back(std::move(feed));
             }
         }
     }
@@ -161,6 +200,14 @@ void Conductor::applied(const std::shared_ptr<const rules::Table>& table) {
     }
     // Rules that are gone let go of their attachments before others ask for the endpoints.
     kept_ = std::move(next);
+    std::set<std::uint32_t> numbers;
+    for (const auto& [number, kept] : kept_) {
+        numbers.insert(number);
+    }
+    republisher_.retain(numbers);
+    for (const auto& [number, service] : fresh) {
+        republisher_.apply(*service->rule);
+    }
     // Planes know their endpoints before the first event can come.
     hand_over_routes();
     for (const auto& [number, service] : fresh) {
@@ -195,6 +242,7 @@ void Conductor::tick() {
     if (listeners_.has_unbound()) {
         listeners_.reconcile(*shared_.directory.get());
     }
+    republisher_.tick();
     const std::uint64_t now = now_us();
     for (auto& [number, kept] : kept_) {
         for (const auto& [id, breaker] : kept.breakers) {

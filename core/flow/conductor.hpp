@@ -15,6 +15,8 @@
 //   Breaker                           rule and endpoint are, and cb_enable       Kept
 //   Occupancy, BackendKey             the rule is; the path is                   Kept
 //   listener                          some rule has the VIP                      Listeners
+//   published KV events, their        the rule republishes; by endpoint and      Republisher
+//     sequence numbers                  rank
 //   upstream connections              the address is                             the workers
 //
 // Requests find their Service once; one under way goes on with what it has.
@@ -33,6 +35,7 @@
 #include "core/flow/engine_events.hpp"
 #include "core/flow/listeners.hpp"
 #include "core/flow/plugin_book.hpp"
+#include "core/flow/republisher.hpp"
 #include "core/flow/shared.hpp"
 #include "core/flow/worker.hpp"
 #include "core/rules/health_objects.hpp"
@@ -69,11 +72,13 @@ public:
     std::vector<std::pair<fleet::EndpointPtr, bool>> addresses() const;
     bool is_bound(const rules::ListenAddress& at) const;
 
-    // Every few seconds: binds VIPs that could not be bound at start, and looks whether the files
-    // of backend keys have changed; breakers whose time is over are half open.
+    // Every few seconds: binds VIPs and publishers that could not be bound at start, and looks
+    // whether the files of backend keys have changed; breakers whose time is over are half open.
     void tick();
     // VIPs of rules that are not bound, for readiness: "10.0.0.1:8080: address in use".
     std::vector<std::string> unbound() const;
+    // Whose KV events are published again, and where.
+    const Republisher& republisher() const noexcept { return republisher_; }
 
 private:
     // What outlives edits of one rule.
@@ -82,14 +87,17 @@ private:
         route::ServicePtr service;
         std::shared_ptr<route::KvPlane> plane;  // null without kvExactMode
         EnginePtr engine;
+        std::string events_from;  // kvEventsFrom
+        EnginePtr reader;         // of them, where the engine's own plugin does not read them
         // What the attachments below were asked for with; when it changes they are made anew.
         std::uint32_t watch = 0;
         std::uint32_t ranks = 0;
         std::shared_ptr<route::RuleTotals> totals;
         std::map<std::uint64_t, std::shared_ptr<route::EndpointTotals>>
-            endpoint_totals;                                         // by EndpointSpec::id
-        std::map<std::uint64_t, plugin::AttachmentPtr> attachments;  // by endpoint id
-        std::map<std::uint64_t, fleet::BreakerPtr> breakers;         // by EndpointSpec::id
+            endpoint_totals;                                              // by EndpointSpec::id
+        std::map<std::uint64_t, plugin::AttachmentPtr> attachments;       // by endpoint id
+        std::map<std::uint64_t, plugin::AttachmentPtr> read_attachments;  // the reader's
+        std::map<std::uint64_t, fleet::BreakerPtr> breakers;              // by EndpointSpec::id
         route::OccupancyPtr occupancy = std::make_shared<route::Occupancy>();
         fleet::BackendKeyPtr key;  // null without backend_auth_file
         bool is_key_lost = false;
@@ -106,6 +114,8 @@ private:
     static fleet::BreakerPtr breaker_of(const rules::Rule& rule, const rules::EndpointSpec& spec,
                                         Kept& kept);
     static route::Totals totals_of(const rules::Rule& rule, Kept& kept);
+    std::optional<rules::Refusal> check_event_source(const rules::Rule& next) const;
+    void take_reader(const rules::Rule& rule, Kept& kept);
     void attach(const rules::Rule& rule, const fleet::Pool& pool, Kept& kept);
     void hand_over_routes();
     // Ends the probes that neither a rule nor a health object has.
@@ -119,6 +129,7 @@ private:
     EngineEvents& events_;
     fleet::Prober& prober_;
     PluginBook plugins_;
+    Republisher republisher_;
 
     mutable std::mutex mu_;
     Listeners listeners_;                 // guarded by mu_

@@ -147,11 +147,9 @@ void EngineEvents::facts(const sluice_engine_facts& facts) {
     route->learned_ranks =
         std::max(route->learned_ranks, std::min(facts.num_dp_ranks, kMaxLearnedRanks));
     const bool has_grown = ranks_of(*route) != before;
-    if (is_another) {
+    if (is_another && !route->is_read_elsewhere) {
         // Another process answers there now: its cache is empty.
-        for (const auto& plane : route->planes) {
-            plane->reset(facts.endpoint, SLUICE_ANY);
-        }
+        reset(facts.endpoint, SLUICE_ANY);
     }
     for (const auto& plane : route->planes) {
         plane->facts(facts.endpoint, facts.block_tokens);
@@ -217,6 +215,11 @@ sluice_status EngineEvents::apply(const sluice_kv_batch& batch, std::uint32_t* u
     if (unplaced != nullptr) {
         *unplaced = most_unplaced;
     }
+    if (status == SLUICE_OK) {
+        for (const EventFeedPtr& feed : route->feeds) {
+            feed->apply(batch);
+        }
+    }
     return status;
 }
 
@@ -224,6 +227,9 @@ void EngineEvents::reset(std::uint64_t endpoint, std::uint32_t dp_rank) {
     if (EngineRoute* route = find(endpoint)) {
         for (const auto& plane : route->planes) {
             plane->reset(endpoint, dp_rank);
+        }
+        for (const EventFeedPtr& feed : route->feeds) {
+            feed->reset(dp_rank);
         }
     }
 }
@@ -236,6 +242,9 @@ void EngineEvents::report(const sluice_kv_report& report) {
     count(*route, report);
     for (const auto& plane : route->planes) {
         plane->report(report);
+    }
+    for (const EventFeedPtr& feed : route->feeds) {
+        feed->report(report);
     }
     if (report.state != SLUICE_KV_SAME) {
         log::info("kv signal changed", {{"endpoint", route->endpoint->name()},

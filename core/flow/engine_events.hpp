@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/fleet/endpoint.hpp"
+#include "core/flow/event_feed.hpp"
 #include "core/plugin/engine_sink.hpp"
 #include "core/route/kv_plane.hpp"
 
@@ -22,7 +23,10 @@ struct EngineRoute {
     std::uint32_t ranks = 1;                              // that rules declare
     // What the engine showed; outlives edits of the rules.
     std::uint32_t learned_ranks = 1;
-    bool is_stolen = false;  // another consumer takes its events
+    bool is_stolen = false;             // another consumer takes its events
+    std::vector<EventFeedPtr> feeds{};  // of rules with kvRepublish
+    // Its events come from another gateway, which knows better than facts when they begin anew.
+    bool is_read_elsewhere = false;
 };
 
 using EngineRoutes = std::map<std::uint64_t, EngineRoute>;  // by endpoint id

@@ -1,11 +1,15 @@
 #include "core/flow/plugin_book.hpp"
 
+#include "core/rules/event_addresses.hpp"
 #include "core/rules/json_value.hpp"
 
 namespace sluice::flow {
 namespace {
 
 using rules::Json;
+
+// Reads the form in which gateways publish KV events.
+constexpr const char* kReader = "vllm";
 
 // A plugin has one text for people; what it ends in is shown beside it, as the gateway's own
 // refusals show what is allowed.
@@ -181,13 +185,13 @@ Result<std::shared_ptr<Instance>> obtain(
     plugin::Registry& registry, plugin::Runtime& runtime,
     std::map<std::pair<std::string, std::string>, std::shared_ptr<Instance>>& book,
     const std::string& plugin_name, const rules::Rule& rule, const std::string& owner,
-    InstanceNames& names) {
+    InstanceNames& names, const std::string* fields = nullptr) {
     const plugin::PluginPtr plugin = registry.find(plugin_name);
     if (!plugin) {
         return Error{Code::NotFound, "no plugin is loaded as " + plugin_name};
     }
-    const plugin::Verdict verdict =
-        plugin->propose(plugin_fields(rule, *plugin), rule.json, {}, {});
+    const plugin::Verdict verdict = plugin->propose(
+        fields == nullptr ? plugin_fields(rule, *plugin) : *fields, rule.json, {}, {});
     if (verdict.is_refused()) {
         return Error{Code::Invalid, verdict.findings.empty() ? "the plugin refused the rule"
                                                              : verdict.findings.front().text};
@@ -217,6 +221,15 @@ Result<std::shared_ptr<Instance>> obtain(
 }
 
 }  // namespace
+
+std::string reader_fields(const rules::Rule& rule) {
+    Json::Object out;
+    out["kvEventsFrom"] = Json(rules::event_addresses(rule).events_from);
+    if (rule.kv.block_tokens) {
+        out["kvBlockSize"] = Json(*rule.kv.block_tokens);
+    }
+    return Json(std::move(out)).dump();
+}
 
 std::string plugin_fields(const rules::Rule& rule, const plugin::Plugin& plugin) {
     Json::Object out;
@@ -269,12 +282,34 @@ std::optional<rules::Refusal> PluginBook::check(const rules::Rule& rule,
             return refusal;
         }
     }
+    if (needs_reader(rule) && !registry_.find(kReader)) {
+        return rules::Refusal{400,
+                              "plugin_not_loaded",
+                              "kvEventsFrom",
+                              "another gateway's events are read by the plugin " +
+                                  std::string(kReader) + ", which is not loaded",
+                              {}};
+    }
     return std::nullopt;
 }
 
 Result<EnginePtr> PluginBook::engine(const rules::Rule& rule) {
     return obtain<plugin::EngineInstance>(registry_, runtime_, engines_, rule.engine, rule, {},
                                           names_);
+}
+
+bool PluginBook::needs_reader(const rules::Rule& rule) const {
+    if (rules::event_addresses(rule).events_from.empty()) {
+        return false;
+    }
+    const plugin::PluginPtr own = registry_.find(rule.engine);
+    return !own || !own->config_schema().takes("kvEventsFrom");
+}
+
+Result<EnginePtr> PluginBook::reader(const rules::Rule& rule) {
+    const std::string fields = reader_fields(rule);
+    return obtain<plugin::EngineInstance>(registry_, runtime_, engines_, kReader, rule, {}, names_,
+                                          &fields);
 }
 
 Result<SelectorPtr> PluginBook::selector(const rules::Rule& rule) {

@@ -35,6 +35,11 @@ public:
     std::optional<rules::Refusal> check(const rules::Rule& rule, const rules::Rule* previous,
                                         std::vector<rules::Warning>& warnings) const;
     Result<EnginePtr> engine(const rules::Rule& rule);
+    // The rule takes its KV events from another gateway, and its engine's plugin does not read
+    // those.
+    bool needs_reader(const rules::Rule& rule) const;
+    // The instance that does.
+    Result<EnginePtr> reader(const rules::Rule& rule);
     Result<SelectorPtr> selector(const rules::Rule& rule);
     // Forgets instances nobody else holds.
     void sweep();
@@ -50,6 +55,9 @@ private:
     InstanceNames names_;
 };
 
+// What a plugin that only reads another gateway's events gets of the rule: where they are and what
+// is declared of the blocks. The rest speaks of the engine, which is not this plugin's.
+std::string reader_fields(const rules::Rule& rule);
 // The object a plugin gets: the rule's fields its schema names, and its part of plugin_config.
 std::string plugin_fields(const rules::Rule& rule, const plugin::Plugin& plugin);
 

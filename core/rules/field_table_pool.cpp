@@ -118,8 +118,11 @@ constexpr Field kPool[] = {
         .among("off|auto")
         .otherwise("\"auto\"")
         .says("Whether ports and ranks are asked of the engine where the rule has none."),
-    text("kvRepublish", NotYet).says("Where the endpoints' events are published again."),
-    text("kvEventsFrom", NotYet, 1024).says("Another gateway whose published events are followed."),
+    text("kvRepublish", Built)
+        .says("Where the endpoints' KV events are published again, tcp://HOST:PORT."),
+    text("kvEventsFrom", Built, 1024)
+        .says("The base URL of another gateway whose published events are followed instead of the "
+              "engines'."),
     text("kvModelProfile", NotYet).fixed().says("The model profile KV-exact routing is bound to."),
     text("kvExactApiMode", NotYet)
         .among("completions|chat|both|")

@@ -118,7 +118,10 @@ std::optional<Refusal> take_service(Effective& in, const Defaults& defaults, Dra
     if (auto refusal = check_guard(in)) {
         return refusal;
     }
-    return take_kv(in, defaults, out);
+    if (auto refusal = take_kv(in, defaults, out)) {
+        return refusal;
+    }
+    return check_event_addresses(in, out);
 }
 
 // After the rules between fields. The endpoints are `given`'s: those of `top` are in another order.

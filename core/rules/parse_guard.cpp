@@ -1,4 +1,4 @@
-// Admission, keys, sessions, and the addresses events are sent to and taken from.
+// Admission, keys and sessions.
 #include <algorithm>
 #include <cctype>
 
@@ -21,49 +21,6 @@ bool is_session(std::string_view text) {
         }
     }
     return is_token(text);
-}
-
-bool is_port(std::string_view text) {
-    unsigned long port = 0;
-    if (text.empty() || text.size() > 5) {
-        return false;
-    }
-    for (const char c : text) {
-        if (c < '0' || c > '9') {
-            return false;
-        }
-        port = port * 10 + static_cast<unsigned long>(c - '0');
-    }
-    return port >= 1 && port <= 65535;
-}
-
-bool is_graphic(std::string_view text) {
-    return !text.empty() &&
-           std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
-}
-
-// "tcp://HOST:P"
-bool is_publisher(std::string_view text) {
-    constexpr std::string_view kScheme = "tcp://";
-    if (!text.starts_with(kScheme)) {
-        return false;
-    }
-    text.remove_prefix(kScheme.size());
-    const std::size_t colon = text.rfind(':');
-    return colon != std::string_view::npos && is_port(text.substr(colon + 1)) &&
-           is_graphic(text.substr(0, colon)) &&
-           text.substr(0, colon).find('/') == std::string_view::npos;
-}
-
-bool is_base_url(std::string_view text) {
-    for (const std::string_view scheme : {"http://", "https://"}) {
-        if (text.starts_with(scheme)) {
-            const std::string_view rest = text.substr(scheme.size());
-            return is_graphic(rest) && rest.front() != '/' &&
-                   rest.find_first_of("?#@") == std::string_view::npos;
-        }
-    }
-    return false;
 }
 
 std::optional<Refusal> check_admission(Effective& in) {
@@ -112,14 +69,6 @@ std::optional<Refusal> check_guard(Effective& in) {
         return Refusal{400, "malformed_session_header", "session_header_name",
                        "session_header_name names neither a header nor a cookie or query member",
                        "a header's name, cookie:NAME, query:NAME or basic-auth"};
-    }
-    if (const std::string at = in.text("kvRepublish"); !at.empty() && !is_publisher(at)) {
-        return Refusal{400, "malformed_address", "kvRepublish",
-                       "kvRepublish must be an address to publish at", "tcp://HOST:PORT"};
-    }
-    if (const std::string url = in.text("kvEventsFrom"); !url.empty() && !is_base_url(url)) {
-        return Refusal{400, "malformed_address", "kvEventsFrom",
-                       "kvEventsFrom must be the base URL of another gateway", "http://HOST:PORT"};
     }
     return std::nullopt;
 }

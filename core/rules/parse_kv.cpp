@@ -132,9 +132,9 @@ std::optional<Refusal> take_ports(Effective& in, const Defaults& defaults, Draft
 }
 
 void warn_when_off(const Effective& in, Draft& out) {
-    static constexpr std::array<std::string_view, 8> kOnlyExact = {
-        "kvBlockSize",  "kvHashAlgo",    "kvHashSeed",  "kvZmqPort",
-        "kvReplayPort", "kvDpRankCount", "kvWarmupSec", "kvLbMode"};
+    static constexpr std::array<std::string_view, 10> kOnlyExact = {
+        "kvBlockSize",   "kvHashAlgo",  "kvHashSeed", "kvZmqPort",   "kvReplayPort",
+        "kvDpRankCount", "kvWarmupSec", "kvLbMode",   "kvRepublish", "kvEventsFrom"};
     if (in.u32("kvExactMode") != 0) {
         return;
     }

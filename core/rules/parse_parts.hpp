@@ -22,11 +22,13 @@ std::optional<Refusal> take_limits(Effective& in, Draft& out);
 // Prefill/decode: roles and what needs them.
 std::optional<Refusal> check_pool(const Effective& in, const Draft& out);
 std::optional<Refusal> take_breaker(Effective& in, Draft& out);
-// Admission, keys, sessions, and the addresses of events.
+// Admission, keys and sessions.
 std::optional<Refusal> check_guard(Effective& in);
 // After check_supported(): which plugins serve the rule.
 std::optional<Refusal> take_plugins(Effective& in, const Loaded& loaded, Draft& out);
 std::optional<Refusal> take_kv(Effective& in, const Defaults& defaults, Draft& out);
+// kvRepublish and kvEventsFrom.
+std::optional<Refusal> check_event_addresses(const Effective& in, Draft& out);
 // The engine the body names, or the default one.
 std::string engine_named(const Effective& in);
 // Checks every endpoint, drops read-only members, sorts `endpoints` by identity and fills

@@ -85,9 +85,10 @@ std::optional<Refusal> RuleBook::adopt(const state::RuleRow& row, std::vector<Ru
     }
     auto ptr = std::make_shared<const Rule>(std::move(rule));
     if (auto refusal = hooks_.prepare(ptr, nullptr, parsed.warnings)) {
-        // A listener may come back and its owner tries again; a probe that this machine cannot make
+        // An address may come back and its owner tries again; a probe that this machine cannot make
         // judges nobody. Anything else needs an operator.
-        if (refusal->code != "listener_unavailable" && refusal->code != "probe_impossible") {
+        if (refusal->code != "listener_unavailable" && refusal->code != "republish_unavailable" &&
+            refusal->code != "probe_impossible") {
             return refusal;
         }
         parsed.warnings.push_back({refusal->code, refusal->field, refusal->message});

@@ -7,7 +7,18 @@ namespace sluice::vllm {
 namespace {
 constexpr std::string_view kAdviseEvents =
     R"(start the engine with --kv-events-config '{"enable_kv_cache_events":true,"publisher":"zmq"}')";
+constexpr std::string_view kAdviseRepublish =
+    "give a rule of that gateway this endpoint, kvExactMode and kvRepublish";
 constexpr std::uint64_t kMaxRetryTicks = 10;
+
+// An endpoint's name as a parameter of a query.
+std::string escaped(std::string_view name) {
+    std::string out;
+    for (const char c : name) {
+        out += c == '[' ? "%5B" : c == ']' ? "%5D" : std::string(1, c);
+    }
+    return out;
+}
 }  // namespace
 
 Attachment::Attachment(const Host& host, const Settings& settings, const sluice_endpoint& endpoint,
@@ -15,7 +26,9 @@ Attachment::Attachment(const Host& host, const Settings& settings, const sluice_
     : host_(host),
       settings_(settings),
       id_(endpoint.id),
-      address_(view(endpoint.address)),
+      address_(settings.events_from.empty() ? std::string(view(endpoint.address))
+                                            : settings.events_host()),
+      name_(view(endpoint.name)),
       watch_(watch),
       declared_ranks_(endpoint.num_dp_ranks) {
     // A phase of its own, so that many endpoints are not asked in one instant.
@@ -24,6 +37,7 @@ Attachment::Attachment(const Host& host, const Settings& settings, const sluice_
     if (!started) {
         throw Failure(started.code, "cannot start a timer: " + started.what);
     }
+    version_settled_ = metrics_settled_ = !asks_engine();
     ask_version();
     scrape();
     if (watches(SLUICE_WATCH_KV)) {
@@ -80,7 +94,9 @@ void Attachment::tick() {
     if (!watches(SLUICE_WATCH_KV) || !settings_.discovery) {
         return;
     }
-    const bool again = (any_unlinked || is_off_) && ticks_ % kDiscoverEveryTicks == 0;
+    // A gateway learns of ranks while it runs.
+    const bool again =
+        (any_unlinked || is_off_ || is_read_elsewhere()) && ticks_ % kDiscoverEveryTicks == 0;
     if (again || (discover_at_tick_ != 0 && ticks_ >= discover_at_tick_)) {
         discover();
     }
@@ -93,9 +109,25 @@ void Attachment::discover() {
     if (discovery_call_.running()) {
         return;
     }
-    if (!get(discovery_call_, "/kv_event_sources", kMaxSmallBody, &Attachment::on_sources)) {
+    Started started;
+    if (is_read_elsewhere()) {
+        const std::string url = sources_url();
+        HttpAsk ask;
+        ask.target = url;
+        ask.timeout_us = kCallTimeoutUs;
+        ask.max_body_bytes = kMaxSmallBody;
+        started = discovery_call_.start(host_, ask,
+                                        [this](const sluice_http_result& r) { on_sources(r); });
+    } else {
+        started = get(discovery_call_, "/kv_event_sources", kMaxSmallBody, &Attachment::on_sources);
+    }
+    if (!started) {
         retry_discovery();
     }
+}
+
+std::string Attachment::sources_url() const {
+    return settings_.events_from + "/netlox/v1/kv_event_sources?endpoint=" + escaped(name_);
 }
 
 void Attachment::retry_discovery() {
@@ -104,7 +136,8 @@ void Attachment::retry_discovery() {
     if (!said_unreachable_ && ranks_.empty()) {
         said_unreachable_ = true;
         report(SLUICE_KV_WAITING, SLUICE_WHY_UNREACHABLE, "unreachable",
-               "the engine's API does not answer");
+               is_read_elsewhere() ? "the gateway at " + settings_.events_from + " does not answer"
+                                   : "the engine's API does not answer");
     }
 }
 
@@ -115,6 +148,11 @@ void Attachment::on_sources(const sluice_http_result& r) {
     }
     retry_ticks_ = 1;
     said_unreachable_ = false;
+    if (r.http_code != 200 && is_read_elsewhere()) {
+        events_off("the gateway at " + settings_.events_from + " has no endpoint " + name_,
+                   kAdviseRepublish);
+        return;
+    }
     if (r.http_code != 200) {
         // 404: an engine before 0.31. Other refusals leave nothing better than the known ports.
         follow(classic_feeds(address_, classic_ranks(), settings_));
@@ -123,19 +161,27 @@ void Attachment::on_sources(const sluice_http_result& r) {
     const auto sources = parse_sources(text(r.body));
     if (!sources) {
         report(SLUICE_KV_SAME, SLUICE_WHY_MALFORMED, "", "/kv_event_sources is not as documented");
-        if (ranks_.empty()) {
+        if (is_read_elsewhere()) {
+            retry_discovery();
+        } else if (ranks_.empty()) {
             follow(classic_feeds(address_, classic_ranks(), settings_));
         }
         return;
     }
+    if (sources->empty() && is_read_elsewhere()) {
+        events_off(
+            "the gateway at " + settings_.events_from + " does not publish the events of " + name_,
+            kAdviseRepublish);
+        return;
+    }
     if (sources->empty()) {
-        events_off();
+        events_off("the engine publishes no KV events", kAdviseEvents);
         return;
     }
     follow(feeds_of(*sources, address_, settings_));
 }
 
-void Attachment::events_off() {
+void Attachment::events_off(std::string_view detail, std::string_view advice) {
     waiting_feeds_.reset();
     if (!ranks_.empty()) {
         ranks_.clear();
@@ -143,8 +189,7 @@ void Attachment::events_off() {
     }
     if (!is_off_) {
         is_off_ = true;
-        report(SLUICE_KV_DEAD, SLUICE_WHY_EVENTS_OFF, "events_off",
-               "the engine publishes no KV events", kAdviseEvents);
+        report(SLUICE_KV_DEAD, SLUICE_WHY_EVENTS_OFF, "events_off", detail, advice);
     }
 }
 
@@ -168,7 +213,11 @@ void Attachment::start_feeds_when_ready() {
         }
         it = stays ? std::next(it) : ranks_.erase(it);
     }
-    known_.ranks = static_cast<std::uint32_t>(feeds.size());
+    // Not their count: one of a gateway's ranks may be missing for a while.
+    known_.ranks = 0;
+    for (const Feed& feed : feeds) {
+        known_.ranks = std::max(known_.ranks, feed.rank + 1);
+    }
     tell_facts();
     for (const Feed& feed : feeds) {
         auto& rank = ranks_[feed.rank];
@@ -201,7 +250,7 @@ void Attachment::link_changed(bool up) {
 // Facts.
 
 void Attachment::ask_version() {
-    if (!version_call_.running() &&
+    if (asks_engine() && !version_call_.running() &&
         !get(version_call_, "/version", kMaxSmallBody, &Attachment::on_version)) {
         version_settled_ = true;
     }
@@ -220,7 +269,7 @@ void Attachment::on_version(const sluice_http_result& r) {
 }
 
 void Attachment::scrape() {
-    if (!metrics_call_.running() &&
+    if (asks_engine() && !metrics_call_.running() &&
         !get(metrics_call_, "/metrics", kMaxMetricsBody, &Attachment::on_metrics)) {
         metrics_settled_ = true;
     }
@@ -363,7 +412,8 @@ void Attachment::tell_prefix_caching(const Metrics& m) {
 // Models.
 
 void Attachment::ask_models() {
-    if ((watches(SLUICE_WATCH_MODELS) || watches(SLUICE_WATCH_KV)) && !models_call_.running()) {
+    if ((watches(SLUICE_WATCH_MODELS) || (watches(SLUICE_WATCH_KV) && asks_engine())) &&
+        !models_call_.running()) {
         (void)get(models_call_, "/v1/models", kMaxSmallBody,
                   &Attachment::on_models);  // asked again in time
     }

@@ -1,5 +1,8 @@
 // One endpoint under watch: discovery, facts, load, models, and a Rank for each event stream.
 //
+// With kvEventsFrom the events are another gateway's, and so is discovery; of the engine itself
+// only load and models are asked, and only where they are watched.
+//
 // Threads: event thread; voice(), prefill_facts() any.
 // Errors:  failures of the engine's API are retried with a growing pause and reported once.
 // Owns:    its timer, its calls, its ranks: destroying it stops everything.
@@ -56,8 +59,14 @@ private:
     void discover();
     void on_sources(const sluice_http_result& r);
     void retry_discovery();
+    // Another gateway publishes this endpoint's events.
+    bool is_read_elsewhere() const noexcept { return !settings_.events_from.empty(); }
+    bool asks_engine() const noexcept {
+        return !is_read_elsewhere() || watches(SLUICE_WATCH_LOAD) || watches(SLUICE_WATCH_MODELS);
+    }
+    std::string sources_url() const;
     void follow(std::vector<Feed> feeds);
-    void events_off();
+    void events_off(std::string_view detail, std::string_view advice);
     void start_feeds_when_ready();
     void ask_version();
     void scrape();
@@ -82,7 +91,8 @@ private:
     const Host& host_;
     const Settings& settings_;
     std::uint64_t id_;
-    std::string address_;
+    std::string address_;  // under which the engine's API, or the gateway's, is reached
+    std::string name_;     // as the rule has the endpoint, "10.0.0.7:8000"
     std::uint32_t watch_;
     std::uint32_t declared_ranks_;
 

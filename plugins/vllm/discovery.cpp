@@ -117,7 +117,9 @@ std::vector<Feed> feeds_of(const std::vector<Source>& sources, std::string_view 
             feed.address = reach(source.endpoint, own_address, feed.trouble);
             // The engine binds when its endpoint holds one of these; anything else was connected
             // out, or is a bound "*:0" shown as the address it got. The two look alike: try.
-            feed.may_connect_out = source.endpoint.find('*') == std::string::npos &&
+            // A gateway always binds.
+            feed.may_connect_out = settings.events_from.empty() &&
+                                   source.endpoint.find('*') == std::string::npos &&
                                    source.endpoint.find("::") == std::string::npos &&
                                    !source.endpoint.starts_with("ipc://");
         }

@@ -1,5 +1,6 @@
-// Where an engine publishes its KV events: the answer of GET /kv_event_sources, or the ports a rule
-// names, made into addresses this gateway may connect to.
+// Where an engine publishes its KV events, or a gateway that publishes them again: the answer of
+// GET /kv_event_sources, or the ports a rule names, made into addresses this gateway may connect
+// to.
 //
 // An engine says where it bound as it sees itself (`*`, loopback, its own address). Whatever host
 // it names, only the address the API is reached under is ever connected to, with the port from the

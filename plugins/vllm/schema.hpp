@@ -21,6 +21,8 @@ const char* const kConfigSchema =
     R"("description":"Ranks behind one endpoint. Absent: what the engine says, else 1."},)"
     R"("kvDiscovery":{"type":"string","enum":["off","auto"],"default":"auto","title":"Discovery",)"
     R"("description":"auto: ask the engine where it publishes (vLLM 0.31 and later)."},)"
+    R"("kvEventsFrom":{"type":"string","maxLength":1024,"title":"Events from a gateway",)"
+    R"("description":"Base URL of another gateway that publishes the endpoint's events again; the engine itself is not asked for them."},)"
     R"("pd_connector":{"type":"string","enum":["nixl","lmcache","mooncake"],"default":"nixl","title":"P/D connector",)"
     R"("description":"How the engines of a prefill/decode pool hand KV blocks over."},)"
     R"("kv_lease_duration":{"type":"integer","minimum":1,"maximum":86400,"x-unit":"seconds","title":"KV lease",)"

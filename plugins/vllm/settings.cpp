@@ -44,6 +44,19 @@ Settings read(const json::Value& root) {
         out.bootstrap_port = static_cast<std::uint16_t>(std::min<std::uint64_t>(*v, 65535));
     }
     out.discovery = json::text(json::member(root, "kvDiscovery")).value_or("auto") != "off";
+    out.events_from = json::text(json::member(root, "kvEventsFrom")).value_or("");
+    while (out.events_from.ends_with('/')) {
+        out.events_from.pop_back();
+    }
+    if (!out.events_from.empty()) {
+        if (out.events_host().empty()) {
+            throw Failure(SLUICE_E_CONFIG, "kvEventsFrom: not http://HOST:PORT");
+        }
+        out.zmq_port.reset();
+        out.replay_port.reset();
+        out.ranks.reset();
+        out.discovery = true;
+    }
     return out;
 }
 
@@ -56,6 +69,19 @@ bool is_python_seed(std::string_view seed) {
 }
 
 }  // namespace
+
+std::string Settings::events_host() const {
+    constexpr std::string_view kScheme = "http://";
+    std::string_view rest = events_from;
+    if (!rest.starts_with(kScheme)) {
+        return {};
+    }
+    rest.remove_prefix(kScheme.size());
+    rest = rest.substr(0, rest.find('/'));
+    const std::size_t colon = rest.rfind(':');
+    const bool has_port = colon != std::string_view::npos && !rest.ends_with(']');
+    return std::string(has_port ? rest.substr(0, colon) : rest);
+}
 
 Settings parse_settings(std::string_view config) {
     json::Document doc;

@@ -32,6 +32,11 @@ struct Settings {
     Connector connector = Connector::Nixl;
     std::uint64_t lease_us = 0;  // the engines' kv_lease_duration; 0 = what their version has
     std::uint16_t bootstrap_port = kBootstrapPort;
+    // Another gateway's base URL, without a final slash; empty: events come from the engine. Given,
+    // the gateway alone says where to listen: ports and ranks above are empty, discovery is on.
+    std::string events_from;
+    // "10.0.0.9" of "http://10.0.0.9:11111"; brackets stay.
+    std::string events_host() const;
 };
 
 Settings parse_settings(std::string_view config);

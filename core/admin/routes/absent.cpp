@@ -18,7 +18,6 @@ constexpr std::string_view kKeys =
 constexpr std::string_view kPolicies =
     "policies beside the rules are not built yet: host, path and model are fields of a rule";
 constexpr std::string_view kCertificates = "TLS is not built yet: listeners are plain";
-constexpr std::string_view kRepublish = "events are not republished yet";
 constexpr std::string_view kUsers = "access is by tokens of the token file; there are no users";
 
 constexpr Absent kAbsent[] = {
@@ -26,7 +25,6 @@ constexpr Absent kAbsent[] = {
      "/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/{proto}/"
      "sockmapreset",
      kKernel},
-    {"GET", "/netlox/v1/kv_event_sources", kRepublish},
     {"GET", "/netlox/v1/metrics/{name}", kLegacy},
     {"GET", "/netlox/v1/logs", kLogs},
     {"GET", "/netlox/v1/log-archives", kLogs},

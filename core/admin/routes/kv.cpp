@@ -1,4 +1,7 @@
-// /config/ai/kv: which blocks an endpoint holds.
+// /config/ai/kv: which blocks an endpoint holds. /kv_event_sources: where its events are published
+// again.
+#include <algorithm>
+
 #include "core/admin/lookup.hpp"
 
 namespace sluice::admin {
@@ -60,6 +63,57 @@ Response get_inventory(Context& context, Request& request) {
     return json_text(std::move(body));
 }
 
+// The endpoint of a rule by "ip:port" alone; null when the rule has none such.
+const rules::EndpointSpec* endpoint_at(const rules::Rule& rule, std::string_view ip,
+                                       std::uint16_t port) {
+    for (const rules::EndpointSpec& spec : rule.endpoints) {
+        if (spec.port == port && spec.ip == ip) {
+            return &spec;
+        }
+    }
+    return nullptr;
+}
+
+// As an engine answers it, so that a reader of engines reads gateways, too. Anybody may ask: it
+// costs no more than a walk over the endpoints.
+Response get_event_sources(Context& context, Request& request) {
+    const std::string& wanted = request.param("endpoint");
+    const std::size_t colon = std::min(wanted.rfind(':'), wanted.size());
+    std::string_view ip = std::string_view(wanted).substr(0, colon);
+    if (ip.starts_with('[') && ip.ends_with(']')) {
+        ip = ip.substr(1, ip.size() - 2);
+    }
+    const auto port = number_of<std::uint16_t>(wanted.substr(std::min(colon + 1, wanted.size())));
+    std::vector<rules::RulePtr> rules = context.book.table()->rules();
+    if (request.has("rule")) {
+        rules::RulePtr rule;
+        if (auto refusal = find_rule(context, request.param("rule"), "rule", rule)) {
+            return refusal_response(*refusal);
+        }
+        rules = {rule};
+    }
+    bool is_known = false;
+    for (const rules::RulePtr& rule : rules) {
+        const rules::EndpointSpec* endpoint = port ? endpoint_at(*rule, ip, *port) : nullptr;
+        if (endpoint == nullptr) {
+            continue;
+        }
+        is_known = true;
+        std::string sources = context.providers.event_sources(rule, *endpoint);
+        if (sources != "{}") {
+            return json_text(std::move(sources));
+        }
+    }
+    return is_known ? json_text("{}")
+                    : refusal_response(
+                          {404, "no_endpoint", "endpoint", "no rule has such an endpoint", ""});
+}
+
+constexpr Param kSources[] = {
+    {"endpoint", "The endpoint as ip:port.", Kind::Text, 0, 0, {}, true},
+    {"rule", "The rule: number, id or name; without it, any that publishes the endpoint's events."},
+};
+
 constexpr Param kWhich[] = {
     {"service_id", "The rule: number, id or name.", Kind::Text, 0, 0, {}, true},
     {"ep_idx", "The endpoint by its index.", Kind::Number, 0, 0xFFFFFFFF},
@@ -75,9 +129,24 @@ constexpr Route kRoutes[] = {
      .query = kWhich,
      .reply = "Inventory",
      .may = "404 501 503"},
+    {.method = "GET",
+     .pattern = "/netlox/v1/kv_event_sources",
+     .handler = get_event_sources,
+     .summary = "Where an endpoint's KV events are published again, by rank.",
+     .access = Access::Public,
+     .query = kSources,
+     .reply = "EventSources",
+     .may = "404"},
 };
 
 constexpr Schema kSchemas[] = {
+    {"EventSources", R"({"type":"object","description":"By rank; empty when nothing is published.",
+        "additionalProperties":{"type":"object",
+        "required":["enable_kv_cache_events","publisher","endpoint","replay_endpoint","topic"],
+        "properties":{"enable_kv_cache_events":{"type":"boolean"},"publisher":{"type":"string"},
+        "endpoint":{"type":"string"},"replay_endpoint":{"type":"string"},
+        "buffer_steps":{"type":"integer"},"hwm":{"type":"integer"},
+        "max_queue_size":{"type":"integer"},"topic":{"type":"string"}}}})"},
     {"Inventory", R"({"type":"object",
         "required":["service_id","ep_idx","hash_algo","blocks","total"],"properties":{
         "service_id":{"type":"integer"},"ep_idx":{"type":"integer"},

@@ -377,6 +377,24 @@ TEST_CASE_FIXTURE(Fixture, "explain hands its body on and its errors back") {
     }
 }
 
+TEST_CASE_FIXTURE(Fixture, "published events are found as an engine's are, by address alone") {
+    post(body({{"id", R"("r-1")"}, {"name", R"("chat")"}}));
+    const std::string path = "/netlox/v1/kv_event_sources?endpoint=127.0.0.2:8000";
+    CHECK(json("GET", path).dump() == "{}");
+    CHECK(json("GET", path + "&rule=chat").dump() == "{}");
+    providers.republishes = "r-1";
+    for (const char* rule : {"", "&rule=1", "&rule=r-1", "&rule=chat"}) {
+        CAPTURE(std::string(rule));
+        CHECK(json("GET", path + rule).dump() == R"({"0":{"endpoint":"127.0.0.2:8000"}})");
+    }
+    for (const char* query : {"?endpoint=127.0.0.2:8001", "?endpoint=0", "?endpoint=",
+                              "?endpoint=:", "?endpoint=127.0.0.2:8000&rule=nobody"}) {
+        CAPTURE(std::string(query));
+        CHECK(ask("GET", "/netlox/v1/kv_event_sources" + std::string(query)).status == 404);
+    }
+    CHECK(ask("GET", "/netlox/v1/kv_event_sources").status == 400);
+}
+
 TEST_CASE_FIXTURE(Fixture, "an inventory is found by number, id or name, and by index or address") {
     post(body({{"id", R"("r-1")"}, {"name", R"("chat")"}}));
     const std::string path = "/netlox/v1/config/ai/kv/inventory";

@@ -37,6 +37,11 @@ public:
         out.blocks.resize(std::min(limit, out.blocks.size()));
         return out;
     }
+    std::string event_sources(const rules::RulePtr& rule,
+                              const rules::EndpointSpec& endpoint) override {
+        return republishes == rule->id ? R"({"0":{"endpoint":")" + endpoint.name() + R"("}})"
+                                       : "{}";
+    }
     admin::RuleLive rule_status(const rules::RulePtr& rule) override {
         admin::RuleLive out = live;
         if (endpoint_state) {
@@ -66,6 +71,7 @@ public:
     admin::FlowFilter asked;
     std::string explained;
     std::string inventory_of;
+    std::string republishes;  // a rule's id
     admin::RuleLive live;
     std::optional<admin::EndpointLive> endpoint_state;
     std::optional<Error> fail_with;

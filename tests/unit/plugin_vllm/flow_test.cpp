@@ -142,6 +142,65 @@ TEST_SUITE("vllm/flow") {
         CHECK(f.sub().is_open);
     }
 
+    TEST_CASE("events of another gateway: only it is asked for them, the engine for the rest") {
+        const std::string url =
+            "http://127.0.0.1:11111/netlox/v1/kv_event_sources?endpoint=127.0.0.1:8000";
+        Flow f(R"({"kvEventsFrom":"http://127.0.0.1:11111","kvZmqPort":6000})");
+        f.host.answer(url, {SLUICE_OK, 200, sources("\"tcp://*:15502\"", "tcp://*:15501"), {}});
+        f.attach();
+        CHECK(f.asked("/kv_event_sources") == 0);
+        CHECK(f.asked(url) == 1);
+        CHECK(f.asked("/metrics") == 1);
+        f.up();
+        f.end_replay();
+        CHECK(f.state() == SLUICE_KV_LIVE);
+        f.live(0, batch_of({stored_event(prompt(1, 2))}));
+        CHECK(f.held().size() == 2);
+        // It is asked again while all is well: a gateway learns of ranks as it goes.
+        f.host.advance(11'000'000);
+        CHECK(f.asked(url) >= 2);
+        CHECK(f.held().size() == 2);
+    }
+
+    TEST_CASE("who only reads another gateway's events asks the engine nothing") {
+        const std::string url =
+            "http://127.0.0.1:11111/netlox/v1/kv_event_sources?endpoint=127.0.0.1:8000";
+        Flow f(R"({"kvEventsFrom":"http://127.0.0.1:11111"})");
+        f.host.answer(url, {SLUICE_OK, 200, sources(), {}});
+        f.attach(SLUICE_WATCH_KV);
+        f.up();
+        f.end_replay();
+        f.down();
+        f.host.advance(30'000'000);
+        f.up();
+        for (const char* path : {"/metrics", "/version", "/v1/models", "/kv_event_sources"}) {
+            CHECK(f.asked(path) == 0);
+        }
+        CHECK(f.asked(url) >= 2);
+    }
+
+    TEST_CASE("a gateway that does not publish the endpoint is not taken for an old engine") {
+        const std::string url =
+            "http://127.0.0.1:11111/netlox/v1/kv_event_sources?endpoint=127.0.0.1:8000";
+        for (const std::uint32_t code : {200U, 404U}) {
+            Flow f(R"({"kvEventsFrom":"http://127.0.0.1:11111"})");
+            f.host.answer(url, {SLUICE_OK, code, "{}", {}});
+            f.attach(SLUICE_WATCH_KV);
+            CHECK(f.host.sockets.empty());
+            REQUIRE(f.host.reports("events_off").size() == 1);
+            CHECK(f.host.reports("events_off")[0].state == SLUICE_KV_DEAD);
+            CHECK_FALSE(f.host.reports("events_off")[0].advice.empty());
+            f.host.answer(url, {SLUICE_OK, 200, sources(), {}});
+            f.host.advance(11'000'000);
+            CHECK(f.sub().is_open);
+        }
+        Flow f(R"({"kvEventsFrom":"http://127.0.0.1:11111"})");
+        f.host.answer(url, {SLUICE_E_UNAVAILABLE, 0, "", {}});
+        f.attach(SLUICE_WATCH_KV);
+        f.host.advance(5'000'000);
+        CHECK(f.host.reports("unreachable").size() == 1);
+    }
+
     TEST_CASE("an answer that is no source list leaves the classic ports") {
         Flow f;
         f.host.answer("/kv_event_sources", {SLUICE_OK, 200, "[1,2]", {}});

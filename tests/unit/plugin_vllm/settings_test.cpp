@@ -110,12 +110,29 @@ TEST_SUITE("vllm/settings") {
         CHECK(check(R"({"kvDiscovery":"off"})").effective == Words{"kvZmqPort=5557"});
     }
 
+    TEST_CASE(
+        "a gateway that publishes the events alone says where; ports and ranks do not count") {
+        const Settings s = parse_settings(
+            R"({"kvEventsFrom":"http://10.0.0.9:11111/","kvZmqPort":6000,"kvReplayPort":0,"kvDpRankCount":2,"kvDiscovery":"off","kvBlockSize":32})");
+        CHECK(s.events_from == "http://10.0.0.9:11111");
+        CHECK(s.events_host() == "10.0.0.9");
+        CHECK_FALSE(s.zmq_port);
+        CHECK_FALSE(s.replay_port);
+        CHECK_FALSE(s.ranks);
+        CHECK(s.discovery);
+        CHECK(s.block_size == 32);
+        CHECK(parse_settings(R"({"kvEventsFrom":"http://[fd00::9]:1/gw"})").events_host() ==
+              "[fd00::9]");
+        CHECK(parse_settings("{}").events_from.empty());
+        CHECK_THROWS_AS(parse_settings(R"({"kvEventsFrom":"ftp://10.0.0.9:1"})"), sluice::Failure);
+    }
+
     TEST_CASE("the schema is one line of JSON that names every field once") {
         CHECK(std::string_view(kConfigSchema).find('\n') == std::string_view::npos);
         simdjson::dom::parser parser;
         simdjson::dom::element schema;
         REQUIRE(parser.parse(std::string_view(kConfigSchema)).get(schema) == simdjson::SUCCESS);
-        CHECK(simdjson::dom::object(schema["properties"]).size() == 10);
+        CHECK(simdjson::dom::object(schema["properties"]).size() == 11);
         CHECK(bool(schema["additionalProperties"]) == false);
     }
 }

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
+#include "core/rules/event_addresses.hpp"
 #include "core/rules/field.hpp"
 #include "tests/unit/rules/bodies.hpp"
 
@@ -347,6 +350,37 @@ TEST_CASE("discovery and the fields of orchestrators are as the rule says") {
     CHECK(accepted(body({{"client_handoff_fields", R"("refuse")"}})).rule.handoff ==
           Handoff::Refuse);
     CHECK(accepted(body({{"client_handoff_fields", R"("pass")"}})).rule.handoff == Handoff::Pass);
+}
+
+TEST_CASE("where events are published and taken from is read in one spelling") {
+    struct Row {
+        const char* text;
+        const char* host;
+        std::uint16_t port;
+    };
+    for (const Row& row :
+         {Row{R"("tcp://127.0.0.1:5600")", "127.0.0.1", 5600}, Row{R"("tcp://*:1")", "*", 1},
+          Row{R"("tcp://[FD00:0::7]:65535")", "[fd00::7]", 65535}}) {
+        CAPTURE(row.text);
+        const Parsed parsed = accepted(body({{"kvExactMode", "3"}, {"kvRepublish", row.text}}));
+        const EventAddresses addresses = event_addresses(parsed.rule);
+        REQUIRE(addresses.republish);
+        CHECK(addresses.republish->host == row.host);
+        CHECK(addresses.republish->port == row.port);
+        const bool is_warned =
+            std::any_of(parsed.warnings.begin(), parsed.warnings.end(),
+                        [](const Warning& w) { return w.code == "kv_republish_open"; });
+        CHECK(is_warned == (std::string_view(row.host) != "127.0.0.1"));
+    }
+    const Parsed reads =
+        accepted(body({{"kvExactMode", "3"}, {"kvEventsFrom", R"("http://10.0.0.9:11111/")"}}));
+    CHECK(event_addresses(reads.rule).events_from == "http://10.0.0.9:11111");
+    CHECK_FALSE(event_addresses(reads.rule).republish);
+    // Without KV-exact routing there are no events.
+    const Parsed off = accepted(body({{"kvRepublish", R"("tcp://127.0.0.1:5600")"},
+                                      {"kvEventsFrom", R"("http://10.0.0.9:11111")"}}));
+    CHECK_FALSE(event_addresses(off.rule).republish);
+    CHECK(event_addresses(off.rule).events_from.empty());
 }
 
 TEST_CASE("what an operator may switch on a live rule arrives in it") {

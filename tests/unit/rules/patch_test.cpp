@@ -72,6 +72,12 @@ std::string other_value(const Field& field) {
     if (name == "backend_auth_file" || name == "oper") {
         return "";  // with a file; not for patches
     }
+    if (name == "kvRepublish") {
+        return R"("tcp://10.0.0.1:5600")";
+    }
+    if (name == "kvEventsFrom") {
+        return R"("http://10.0.0.1:11111")";
+    }
     if (name == "privateIP") {
         return R"("10.0.0.1")";
     }
