@@ -110,10 +110,7 @@ void Attachment::on_server_info(const sluice_http_result& r) {
     admission_at_tick_ = ticks_ + (is_refusal ? kRecheckTicks : kRetryTicks);
     if (signal_.now.door != Condition::Door::Judged) {
         signal_.now.door = Condition::Door::Unreachable;
-        signal_.now.door_detail =
-            r.http_code == 0     ? "GET /server_info gets no reply"
-            : r.http_code == 200 ? "GET /server_info is not as documented"
-                                 : "GET /server_info is answered " + std::to_string(r.http_code);
+        signal_.now.door_code = r.http_code;
         signal_.say();
     }
 }
@@ -205,7 +202,7 @@ void Attachment::engine_changed(std::string_view why) {
     signal_.now = Condition{};
     signal_.now.door = before.door;
     signal_.now.admission = before.admission;
-    signal_.now.door_detail = before.door_detail;
+    signal_.now.door_code = before.door_code;
     tell_facts();
     if (watches(SLUICE_WATCH_KV)) {
         ask_admission_soon();

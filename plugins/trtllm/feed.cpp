@@ -141,9 +141,7 @@ void Feed::failed(const sluice_http_result& r) {
     }
     if (now - failing_since_us_ >= kLostAfterUs) {
         signal_.now.is_lost = true;
-        signal_.now.lost_detail =
-            r.http_code == 0 ? "POST /kv_cache_events gets no reply"
-                             : "POST /kv_cache_events is answered " + std::to_string(r.http_code);
+        signal_.now.lost_code = r.http_code;
     }
 }
 

@@ -14,6 +14,13 @@ constexpr std::string_view kAdviseEvents =
     "kv_cache_config.kv_events_config.enable_kv_cache_events off";
 constexpr std::string_view kAdviseReuse =
     "set kv_cache_config.enable_block_reuse to true on the engine";
+constexpr std::string_view kAdviseListen =
+    "see that trtllm-serve runs and listens at the endpoint's address and targetPort";
+constexpr std::string_view kAdviseEngine =
+    "see that targetPort and kvEngineType fit: what answers there is not trtllm-serve, or not "
+    "alone";
+constexpr std::string_view kAdviseKey =
+    "set backend_auth_file: the engine, or what stands before it, asks for a key";
 
 Word word(std::uint32_t state, std::uint32_t why, std::string_view reason = {},
           std::string_view detail = {}, std::string_view advice = {}) {
@@ -22,6 +29,29 @@ Word word(std::uint32_t state, std::uint32_t why, std::string_view reason = {},
 
 std::string both(std::string_view a, std::string_view b) {
     return std::string(a) + "; or " + std::string(b);
+}
+
+Word unreachable(std::uint32_t state, std::string_view route, std::uint32_t http_code) {
+    std::string detail(route);
+    std::string_view advice;
+    switch (http_code) {
+        case 0:
+            detail += " gets no reply";
+            advice = kAdviseListen;
+            break;
+        case 200:
+            detail += " is answered with something else than its JSON";
+            advice = kAdviseEngine;
+            break;
+        default:
+            detail += " is answered " + std::to_string(http_code);
+            if (http_code == 401 || http_code == 403) {
+                advice = kAdviseKey;
+            } else if (http_code < 500) {
+                advice = kAdviseEngine;
+            }
+    }
+    return word(state, SLUICE_WHY_UNREACHABLE, "unreachable", detail, advice);
 }
 
 Word silent(Silence silence) {
@@ -71,7 +101,7 @@ Word of_admitted(const Condition& c) {
         return silent(c.silence);
     }
     if (c.is_lost) {
-        return word(SLUICE_KV_UNPROVEN, SLUICE_WHY_UNREACHABLE, "unreachable", c.lost_detail);
+        return unreachable(SLUICE_KV_UNPROVEN, "POST /kv_cache_events", c.lost_code);
     }
     if (!c.is_heard) {
         return word(SLUICE_KV_WAITING, SLUICE_WHY_NONE);
@@ -107,7 +137,7 @@ Word word_of(const Condition& c) {
         case Condition::Door::Asking:
             return word(SLUICE_KV_WAITING, SLUICE_WHY_NONE);
         case Condition::Door::Unreachable:
-            return word(SLUICE_KV_WAITING, SLUICE_WHY_UNREACHABLE, "unreachable", c.door_detail);
+            return unreachable(SLUICE_KV_WAITING, "GET /server_info", c.door_code);
         case Condition::Door::Judged:
             break;
     }

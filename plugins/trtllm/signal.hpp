@@ -17,11 +17,11 @@ namespace sluice::trtllm {
 
 struct Condition {
     enum class Door { Asking, Unreachable, Judged } door = Door::Asking;
-    Admission admission;      // with Judged
-    std::string door_detail;  // with Unreachable
-    bool is_heard = false;    // a drain was answered
-    bool is_lost = false;     // drains fail since a while
-    std::string lost_detail;
+    Admission admission;          // with Judged
+    std::uint32_t door_code = 0;  // with Unreachable: HTTP, 0 = no reply
+    bool is_heard = false;        // a drain was answered
+    bool is_lost = false;         // drains fail since a while
+    std::uint32_t lost_code = 0;
     bool is_oversize = false;  // blocks larger than assumed, whose size is not shown
     bool is_malformed = false;
     bool is_restarted = false;

@@ -8,10 +8,18 @@ namespace {
 
 constexpr std::string_view kAdviseReplay = R"(set "replay_endpoint" in --kv-events-config)";
 constexpr std::string_view kAdviseBind = R"(set "endpoint":"tcp://*:5557" in --kv-events-config)";
+constexpr std::string_view kAdvisePublish =
+    "see that the engine runs with --kv-events-config and that kvZmqPort is its port, or leave "
+    "kvZmqPort out; of another engine kind set kvEngineType";
 constexpr std::string_view kAdvisePorts =
     "keep endpoint and replay_endpoint of --kv-events-config further apart than the number of "
     "ranks";
 constexpr std::uint64_t kMaxMessageBytes = kMaxPayloadBytes + (64U << 10U);
+
+std::string_view advise_publish(const Settings& settings) {
+    return settings.events_from.empty() ? kAdvisePublish
+                                        : "see that the gateway of kvEventsFrom runs";
+}
 
 }  // namespace
 
@@ -75,7 +83,7 @@ void Rank::on_link(bool up) {
         down_since_us_ = host_.now_us();
         stream_.link_down();
         say(SLUICE_KV_UNPROVEN, SLUICE_WHY_UNREACHABLE, 1, "unreachable",
-            "the event connection went down");
+            "the event connection went down", advise_publish(owner_.settings()));
     }
     owner_.link_changed(up);
 }
@@ -90,7 +98,7 @@ void Rank::tick() {
             "the engine's publisher does not listen at " + feed_.address, kAdviseBind);
     } else {
         say(SLUICE_KV_DEAD, SLUICE_WHY_UNREACHABLE, 1, "unreachable",
-            "nothing listens at " + feed_.address);
+            "nothing listens at " + feed_.address, advise_publish(owner_.settings()));
     }
 }
 
@@ -211,18 +219,17 @@ void Rank::forget(Loss why) {
 }
 
 void Rank::doubt(Doubt why, std::uint64_t missing) {
-    const bool no_replay = feed_.replay.empty();
+    const Lack lack = replay_lack();
     switch (why) {
         case Doubt::Gap:
-            say(SLUICE_KV_UNPROVEN, SLUICE_WHY_GAP, missing, no_replay ? "replay_off" : "gap",
-                missing == 0 ? "" : std::to_string(missing) + " batches are missing",
-                no_replay ? kAdviseReplay : std::string_view());
+            say(SLUICE_KV_UNPROVEN, SLUICE_WHY_GAP, missing,
+                lack.reason.empty() ? "gap" : lack.reason,
+                missing == 0 ? "" : std::to_string(missing) + " batches are missing", lack.advice);
             break;
         case Doubt::Reconnect:
             say(SLUICE_KV_UNPROVEN, SLUICE_WHY_UNREACHABLE, 0,
-                no_replay ? "replay_off" : "reconnect",
-                "the event connection was lost: it may be another engine process",
-                no_replay ? kAdviseReplay : std::string_view());
+                lack.reason.empty() ? "reconnect" : lack.reason,
+                "the event connection was lost: it may be another engine process", lack.advice);
             break;
         case Doubt::Malformed:
             say(SLUICE_KV_UNPROVEN, SLUICE_WHY_MALFORMED, missing, "malformed",
@@ -236,13 +243,13 @@ void Rank::trust(Trust why) {
         return;
     }
     const bool late = why == Trust::LateJoin;
+    const Lack lack = late ? replay_lack() : Lack{};
     say(SLUICE_KV_LIVE,
         late                      ? SLUICE_WHY_LATE_JOIN
         : why == Trust::Restarted ? SLUICE_WHY_RESTART
                                   : SLUICE_WHY_NONE,
-        late ? 1 : 0, late && feed_.replay.empty() ? "replay_off" : "",
-        late ? "blocks stored before this are not known" : "",
-        late && feed_.replay.empty() ? kAdviseReplay : std::string_view());
+        late ? 1 : 0, lack.reason, late ? "blocks stored before this are not known" : "",
+        lack.advice);
 }
 
 void Rank::ask(std::uint64_t from) {
@@ -287,6 +294,13 @@ void Rank::on_replay(std::span<const sluice_bytes> frames) {
             stream_.round_over();
             return;
     }
+}
+
+Rank::Lack Rank::replay_lack() const noexcept {
+    if (feed_.ports_collide) {
+        return {"ports_collide", kAdvisePorts};
+    }
+    return feed_.replay.empty() ? Lack{"replay_off", kAdviseReplay} : Lack{};
 }
 
 void Rank::replay_tick() {

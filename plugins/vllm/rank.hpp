@@ -70,6 +70,11 @@ private:
     void attest(Translated& out);
     void check_block_size();
     void count(std::uint32_t why, std::uint64_t n);
+    // Why nothing can be asked for again, with the setting to change; empty where it can.
+    struct Lack {
+        std::string_view reason, advice;
+    };
+    Lack replay_lack() const noexcept;
     void say(std::uint32_t state, std::uint32_t why, std::uint64_t n, std::string_view reason,
              std::string_view detail = {}, std::string_view advice = {});
 

@@ -56,7 +56,7 @@ TEST_SUITE("trtllm/admission") {
                  Row{"{}", "{}", 503, SLUICE_KV_WAITING, "unreachable",
                      "GET /server_info is answered 503"},
                  Row{"{}", "nonsense", 200, SLUICE_KV_WAITING, "unreachable",
-                     "GET /server_info is not as documented"},
+                     "GET /server_info is answered with something else than its JSON"},
              }) {
             CAPTURE(row.config);
             CAPTURE(row.info);
@@ -68,6 +68,26 @@ TEST_SUITE("trtllm/admission") {
             CHECK(f.word().detail == row.detail);
             CHECK((f.asked(kDrain) > 0) == (row.state == SLUICE_KV_LIVE));
         }
+    }
+
+    TEST_CASE("an engine that cannot be asked is told apart by the setting to look at") {
+        struct Row {
+            std::uint32_t http_code;
+            const char* advice;
+        };
+        for (const Row& row : {Row{401, "backend_auth_file"}, Row{403, "backend_auth_file"},
+                               Row{200, "kvEngineType"}, Row{405, "kvEngineType"}}) {
+            CAPTURE(row.http_code);
+            Flow f;
+            f.host.answer("/server_info", code(row.http_code, "<html></html>"));
+            f.attach();
+            CHECK(f.word().reason == "unreachable");
+            CHECK(f.word().advice.find(row.advice) != std::string::npos);
+        }
+        Flow f;
+        f.host.answer("/server_info", down());
+        f.attach();
+        CHECK(f.word().advice.find("targetPort") != std::string::npos);
     }
 
     TEST_CASE("without an answer it is asked every five seconds, after a refusal every minute") {

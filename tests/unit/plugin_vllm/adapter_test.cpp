@@ -131,6 +131,12 @@ TEST_SUITE("vllm/adapter") {
         CHECK(f.host.reports("ports_collide").size() == 1);
         f.up();
         CHECK(f.host.sockets.size() == 1);
+        // What is missed is missed for that reason, and the signal says so.
+        f.live(41, batch_of({stored_event(prompt(1, 1))}));
+        const auto said = f.host.reports("ports_collide");
+        REQUIRE(said.size() == 2);
+        CHECK(said[1].state == SLUICE_KV_LIVE);
+        CHECK_FALSE(said[1].advice.empty());
     }
 
     TEST_CASE("prefix caching off is told from the metrics, though the publisher is there") {
