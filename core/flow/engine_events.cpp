@@ -15,10 +15,11 @@ std::string text(sluice_str s) {
     return s.len == 0 ? std::string() : std::string(s.ptr, s.len);
 }
 
-std::string_view state_name(std::uint32_t state) {
-    constexpr std::string_view kNames[] = {"waiting", "live", "unproven", "refused", "dead"};
-    const std::size_t at = state - SLUICE_KV_WAITING;
-    return at < std::size(kNames) ? kNames[at] : "?";
+// Whoever reads only warnings must hear of events that are not followed; an engine that is not
+// asked yet, or is fine, is none.
+log::Level level_of(const sluice_kv_report& report) {
+    const bool is_fine = report.state == SLUICE_KV_LIVE || report.why == SLUICE_WHY_NONE;
+    return is_fine ? log::Level::Info : log::Level::Warn;
 }
 
 std::uint32_t ranks_of(const EngineRoute& route) {
@@ -247,11 +248,13 @@ void EngineEvents::report(const sluice_kv_report& report) {
         feed->report(report);
     }
     if (report.state != SLUICE_KV_SAME) {
-        log::info("kv signal changed", {{"endpoint", route->endpoint->name()},
-                                        {"state", state_name(report.state)},
-                                        {"reason", text(report.reason)},
-                                        {"detail", text(report.detail)},
-                                        {"advice", text(report.advice)}});
+        const std::string reason = text(report.reason);
+        log::write(level_of(report), "kv signal changed",
+                   {{"endpoint", route->endpoint->name()},
+                    {"signal", route::signal_word(report.state, report.why, reason)},
+                    {"reason", reason},
+                    {"detail", text(report.detail)},
+                    {"advice", text(report.advice)}});
     }
 }
 

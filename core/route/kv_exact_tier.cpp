@@ -16,6 +16,8 @@ constexpr std::uint32_t kMaxBlockSizes = 8;
 // So many look-ups without a hit are worth a warning.
 constexpr std::uint64_t kZeroHits = 50;
 
+constexpr std::string_view kNothingMatches = "no_worker";
+
 void count_miss(std::string_view reason) {
     metrics::registry()
         .counter("loxilb_pd_kv_tier15_miss_reason_total",
@@ -131,7 +133,7 @@ void KvExactTier::match_blocks(const Question& q, Rows& rows) {
 // Blocks of an endpoint whose signal cannot be trusted are worth nothing, to selectors neither.
 KvExactTier::Standing KvExactTier::survey(const Question& q, Rows& rows) {
     Standing out;
-    out.when_none = "no_worker";
+    out.when_none = kNothingMatches;
     std::string_view distrusted;  // why none of the rows can be trusted, if so
     bool is_any_trusted = false;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -214,7 +216,10 @@ Verdict KvExactTier::consider(const Question& q, Rows& rows, Receipt& receipt) {
     if (standing.query_blocks == 0) {
         return pass("shallow");
     }
-    watch(q, standing.best != 0);
+    // Blocks that are there but cannot be trusted or reached say nothing about our tokens.
+    if (standing.best != 0 || standing.when_none == kNothingMatches) {
+        watch(q, standing.best != 0);
+    }
     if (standing.best == 0) {
         return pass(standing.when_none);
     }

@@ -32,6 +32,25 @@ bool is_silent(std::string_view reason) noexcept {
 
 }  // namespace
 
+std::string_view signal_word(std::uint32_t state, std::uint32_t why,
+                             std::string_view reason) noexcept {
+    switch (state) {
+        case SLUICE_KV_REFUSED:
+            return "refused";
+        case SLUICE_KV_DEAD:
+            if (why == SLUICE_WHY_COMPETITOR) {
+                return "stolen";
+            }
+            return reason == "events_off" ? "off" : "dead";
+        case SLUICE_KV_UNPROVEN:
+            return "doubtful";
+        case SLUICE_KV_LIVE:
+            return "ok";
+        default:
+            return "warming";
+    }
+}
+
 std::uint32_t KvMember::engine_block_tokens() const noexcept {
     const std::uint32_t seen = block_tokens();
     return seen != 0 ? seen : told_block_tokens_.load(std::memory_order_relaxed);
@@ -93,24 +112,14 @@ bool KvMember::is_warming(std::uint32_t warmup_sec, std::uint64_t now) const noe
 }
 
 std::string_view KvMember::signal(std::uint32_t warmup_sec, std::uint64_t now) const {
-    switch (state()) {
-        case SLUICE_KV_REFUSED:
-            return "refused";
-        case SLUICE_KV_DEAD:
-            if (why_.load(std::memory_order_relaxed) == SLUICE_WHY_COMPETITOR) {
-                return "stolen";
-            }
-            return words_.get()->reason == "events_off" ? "off" : "dead";
-        case SLUICE_KV_UNPROVEN:
-            return "doubtful";
-        case SLUICE_KV_LIVE:
-            if (is_warming(warmup_sec, now)) {
-                return "warming";
-            }
-            return last_event_us() == 0 ? "quiet" : "ok";
-        default:
+    const std::uint32_t now_is = state();
+    if (now_is == SLUICE_KV_LIVE) {
+        if (is_warming(warmup_sec, now)) {
             return "warming";
+        }
+        return last_event_us() == 0 ? "quiet" : "ok";
     }
+    return signal_word(now_is, why_.load(std::memory_order_relaxed), words_.get()->reason);
 }
 
 std::string_view KvMember::distrust() const noexcept {

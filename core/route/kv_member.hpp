@@ -34,6 +34,11 @@ struct KvWords {
     std::string note;         // of a signal that is fine: "legacy"
 };
 
+// What a state is called where no rule is looked at: ok, warming, doubtful, dead, refused, stolen
+// or off.
+std::string_view signal_word(std::uint32_t state, std::uint32_t why,
+                             std::string_view reason) noexcept;
+
 class KvMember {
 public:
     static constexpr std::size_t kFirstBlocks = 256;

@@ -4,7 +4,10 @@
 
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "core/base/log.hpp"
 #include "core/base/metrics.hpp"
 
 using namespace sluice;
@@ -124,5 +127,37 @@ TEST_SUITE("flow/engine_events") {
         s.report(SLUICE_KV_LIVE, SLUICE_WHY_NONE);
         CHECK(value_of(kName, {{"reason", "block_size"}}) == sizes + 1);
         CHECK(value_of(kName, {{"reason", "unreachable"}}) == silent + 1);
+    }
+
+    TEST_CASE("the log says the signal as the read-back does, and warns when it is not fine") {
+        Setting s;
+        std::vector<std::pair<log::Level, std::string>> lines;
+        log::set_sink(
+            [&](log::Level level, const std::string& line) { lines.emplace_back(level, line); });
+        struct Row {
+            std::uint32_t state;
+            std::uint32_t why;
+            log::Level level;
+            const char* signal;
+        };
+        const Row rows[] = {
+            {SLUICE_KV_WAITING, SLUICE_WHY_NONE, log::Level::Info, "signal=warming"},
+            {SLUICE_KV_WAITING, SLUICE_WHY_UNREACHABLE, log::Level::Warn, "signal=warming"},
+            {SLUICE_KV_LIVE, SLUICE_WHY_LEGACY, log::Level::Info, "signal=ok"},
+            {SLUICE_KV_UNPROVEN, SLUICE_WHY_GAP, log::Level::Warn, "signal=doubtful"},
+            {SLUICE_KV_DEAD, SLUICE_WHY_COMPETITOR, log::Level::Warn, "signal=stolen"},
+            {SLUICE_KV_DEAD, SLUICE_WHY_EVENTS_OFF, log::Level::Warn, "signal=dead"},
+            {SLUICE_KV_REFUSED, SLUICE_WHY_ALGORITHM, log::Level::Warn, "signal=refused"},
+        };
+        for (const Row& row : rows) {
+            s.report(row.state, row.why);
+        }
+        log::set_sink({});
+        REQUIRE(lines.size() == std::size(rows));
+        for (std::size_t i = 0; i < lines.size(); ++i) {
+            CAPTURE(lines[i].second);
+            CHECK(lines[i].first == rows[i].level);
+            CHECK(lines[i].second.find(rows[i].signal) != std::string::npos);
+        }
     }
 }

@@ -386,6 +386,23 @@ TEST_SUITE("route/ladder") {
         CHECK(b.zero_hits.value() == 2);  // nothing is held, so nothing can match
     }
 
+    TEST_CASE("blocks that cannot be trusted are no sign of a wrong tokenizer") {
+        Bench b(1);
+        b.store(0, 4, b.prompt.tokens);
+        const auto ask = [&](int times) {
+            for (int i = 0; i < times; ++i) {
+                (void)b.choose();
+            }
+        };
+        b.report(0, SLUICE_KV_DEAD, SLUICE_WHY_COMPETITOR);
+        ask(60);
+        CHECK(b.miss() == "stale");
+        b.report(0, SLUICE_KV_UNPROVEN, SLUICE_WHY_GAP);
+        ask(60);
+        CHECK(b.miss() == "unproven");
+        CHECK(b.zero_hits.value() == 0);
+    }
+
     TEST_CASE("doubtful blocks count as absent until the doubt ends, and the reason says so") {
         Bench b(2);
         b.store(1, 6, b.prompt.tokens);
