@@ -47,7 +47,7 @@ struct ServerFixture {
         net::StreamSocket socket(net::SocketAddress::IPv4);
         socket.impl()->bind(net::SocketAddress(from, 0));
         socket.connect(net::SocketAddress("127.0.0.1", server->port()));
-        socket.setReceiveTimeout(Poco::Timespan(5, 0));
+        socket.setReceiveTimeout(Poco::Timespan(20, 0));
         return socket;
     }
     // Sends `bytes` as they are and reads until the server closes.
