@@ -28,7 +28,7 @@ class ZmqThread;
 
 struct RuntimeOptions {
     std::uint64_t http_timeout_us = 5'000'000;     // where a call names none
-    std::size_t http_max_body_bytes = 16U << 20U;  // where a call names none, and the most it may
+    std::size_t http_max_body_bytes = 16U << 20U;  // where a call names none
     std::uint32_t http_max_calls = 256;            // per instance, at a time
     std::uint32_t max_timers = 1024;               // per instance
     std::uint32_t max_posts = 65'536;              // per instance, not yet run

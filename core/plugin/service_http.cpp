@@ -14,6 +14,7 @@ namespace sluice::plugin {
 namespace {
 
 constexpr std::size_t kMaxRequestBody = 16U << 20U;
+constexpr std::size_t kMostBodyBytes = 256U << 20U;  // of a reply, whatever a call names
 constexpr std::uint32_t kMaxHeaders = 64;
 constexpr std::size_t kMaxTarget = 8192;
 
@@ -83,10 +84,9 @@ Result<HttpSpec> make_spec(HostContext& context, const sluice_http_request& req)
     writer.finish(http::Framing::of_length(spec.body.size()));
     const std::uint64_t timeout = req.timeout_us == 0 ? options.http_timeout_us : req.timeout_us;
     spec.deadline_us = now_us() + std::min<std::uint64_t>(timeout, 3'600'000'000U);
-    spec.max_body_bytes =
-        req.max_body_bytes == 0
-            ? options.http_max_body_bytes
-            : std::min<std::size_t>(req.max_body_bytes, options.http_max_body_bytes);
+    spec.max_body_bytes = req.max_body_bytes == 0
+                              ? options.http_max_body_bytes
+                              : std::min<std::size_t>(req.max_body_bytes, kMostBodyBytes);
     return spec;
 }
 

@@ -270,6 +270,24 @@ TEST_CASE("a body that breaks off or grows too long comes with what there was of
     }
 }
 
+TEST_CASE("a call may name a limit above the one that holds where it names none") {
+    RuntimeOptions options;
+    options.http_max_body_bytes = 100;
+    Setup s([](const std::string&) { return ok(std::string(1000, 'x')); }, options);
+    auto request = Setup::get("/x");
+    request.max_body_bytes = 64U << 20U;
+    Reply whole;
+    CHECK(s.start(request, whole) == SLUICE_OK);
+    REQUIRE(whole.done.wait());
+    CHECK(whole.status == SLUICE_OK);
+    CHECK(whole.body.size() == 1000);
+    request.max_body_bytes = 0;
+    Reply cut;
+    CHECK(s.start(request, cut) == SLUICE_OK);
+    REQUIRE(cut.done.wait());
+    CHECK(cut.status == SLUICE_E_LIMIT);
+}
+
 TEST_CASE("silence ends at the time limit, a refused connection at once") {
     {
         Setup s([](const std::string&) { return std::string(); });
