@@ -73,6 +73,7 @@ void Attachment::tick() {
         ask_admission();
     }
     judge_silence();
+    feed_.look();
     signal_.say();
 }
 

@@ -46,6 +46,7 @@ private:
     bool block_tokens_shown(std::uint32_t tokens) override;
     void algo_shown(const std::string& name) override;
     void size_is_odd() override { ask_admission_soon(); }
+    bool has_served() const override { return served_.any(); }
     void ranks_seen(std::uint32_t count) override;
     void restarted() override;
 

@@ -1,5 +1,6 @@
 #include "plugins/trtllm/feed.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "plugins/trtllm/abandoned.hpp"
@@ -52,7 +53,7 @@ void Feed::stop() {
     if (call_.running()) {
         call_.cancel();
         const std::uint64_t now = host_.now_us();
-        note_abandoned(base_url_, now + pace_.engine_needs_us(), now);
+        note_abandoned(base_url_, now + pace_.engine_needs_us(now - begun_us_), now);
         reply_was_lost_ = true;
     }
 }
@@ -64,6 +65,8 @@ void Feed::engine_changed() {
     has_events_ = false;
     reply_was_lost_ = false;
     answered_ = 0;
+    losses_ = 0;
+    readable_ = 0;
 }
 
 void Feed::wait(std::uint64_t delay_us) {
@@ -122,7 +125,7 @@ void Feed::on_reply(const sluice_http_result& r) {
 
 // No usable reply: what is known stands, and the next number tells whether anything was lost.
 void Feed::failed(const sluice_http_result& r) {
-    if (r.http_code == 500 && !signal_.now.is_heard &&
+    if (r.http_code == 500 && !signal_.now.is_heard && !owner_.has_served() &&
         signal_.now.admission.kind == Admission::Kind::Legacy) {
         // Early builds have nothing to drain from before their first request.
         pace_.ended(Pace::Outcome::NotYet, 0);
@@ -134,7 +137,7 @@ void Feed::failed(const sluice_http_result& r) {
     const std::uint64_t now = host_.now_us();
     if (is_timeout) {
         note_abandoned(base_url_, now + pace_.engine_needs_us(), now);
-        return;  // builds that collect while events flow: nothing yet
+        return;  // builds that collect while events flow: nothing yet; look() named the time
     }
     if (failing_since_us_ == 0) {
         failing_since_us_ = now;
@@ -149,9 +152,19 @@ void Feed::lost(std::string_view why) {
     translator_.lost();
     host_.reset(endpoint_, SLUICE_ANY);
     has_events_ = true;
-    signal_.now.is_malformed = true;
+    ++losses_;
+    readable_ = 0;
     signal_.count(SLUICE_WHY_MALFORMED, 1);
-    host_.warn("kv drain lost", {{"endpoint", endpoint_}, {"why", why}});
+    if (!std::exchange(signal_.now.is_malformed, true)) {
+        host_.warn("kv drain lost", {{"endpoint", endpoint_}, {"why", why}});
+    }
+}
+
+void Feed::look() {
+    if (call_.running() && host_.now_us() - begun_us_ >= pace_.overdue_us()) {
+        signal_.now.is_lost = true;
+        signal_.now.lost_code = 0;
+    }
 }
 
 Pace::Outcome Feed::take(std::string_view body) {
@@ -216,7 +229,7 @@ void Feed::apply(const Translated& out, std::size_t length) {
         signal_.now.gap = GapJudge::Cause::None;
     }
     if (!has_gap && !is_restart && gaps_.cause() == GapJudge::Cause::None) {
-        signal_.now.is_malformed = false;
+        read_again();
     }
     count(out);
     if (out.foreign_algo) {
@@ -228,6 +241,19 @@ void Feed::apply(const Translated& out, std::size_t length) {
     }
     if (is_restart && is_running_) {
         owner_.restarted();
+    }
+}
+
+// One reply that was lost is made good by the next; where it happens again and again, it takes
+// more.
+void Feed::read_again() {
+    readable_ = std::min(readable_ + 1, GapJudge::kHealDrains);
+    const bool is_over = readable_ == GapJudge::kHealDrains;
+    if (losses_ <= 1 || is_over) {
+        signal_.now.is_malformed = false;
+    }
+    if (is_over) {
+        losses_ = 0;
     }
 }
 

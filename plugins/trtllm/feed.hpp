@@ -34,6 +34,8 @@ public:
         virtual void size_is_odd() = 0;  // without showing what it is
         virtual void ranks_seen(std::uint32_t count) = 0;
         virtual void restarted() = 0;
+        // Requests were answered since this engine process is followed.
+        virtual bool has_served() const = 0;
     };
 
     Feed(Owner& owner, const Host& host, Signal& signal, std::uint64_t endpoint,
@@ -47,6 +49,8 @@ public:
     bool is_running() const noexcept { return is_running_; }
     // The host has emptied what it knew of the endpoint.
     void engine_changed();
+    // Whether the drain in flight takes too long, to be asked now and then.
+    void look();
 
     std::uint64_t answered() const noexcept { return answered_; }  // drains
     // Since this engine process is followed.
@@ -61,6 +65,7 @@ private:
     Pace::Outcome take(std::string_view body);
     bool settle_block_tokens(const Drained& drained);
     void apply(const Translated& out, std::size_t length);
+    void read_again();
     void apply_step(const Step& step, std::size_t length);
     void count(const Translated& out);
 
@@ -80,7 +85,9 @@ private:
     std::uint64_t begun_us_ = 0;
     std::uint64_t failing_since_us_ = 0;  // 0 = the last drain was answered
     std::uint32_t ranks_ = 1;
-    unsigned calm_ = 0;  // drains since the last restart
+    unsigned calm_ = 0;      // drains since the last restart
+    unsigned losses_ = 0;    // replies that were lost, until enough others were read
+    unsigned readable_ = 0;  // drains since the last of them
 
     // Last members, so that callbacks end before what they touch.
     HttpCall call_;

@@ -23,9 +23,10 @@ public:
     static constexpr std::uint64_t kNotYetUs = 500'000;
     static constexpr std::uint64_t kTimeoutUs = 30'000'000;
     static constexpr std::uint64_t kMaxTimeoutUs = 240'000'000;
-    static constexpr std::uint64_t kSlowUs = 1'000'000;  // a drain of a build that holds them
+    static constexpr std::uint64_t kSlowUs = 1'000'000;      // a drain of a build that holds them
+    static constexpr std::uint64_t kOverdueUs = 10'000'000;  // for a build that answers at once
     static constexpr std::uint64_t kMinBodyBytes = 64U << 20U;
-    static constexpr std::uint64_t kMaxBodyBytes = 512U << 20U;
+    static constexpr std::uint64_t kMaxBodyBytes = 256U << 20U;  // the host's, too
 
     enum class Outcome {
         Events,
@@ -67,12 +68,21 @@ public:
         return longest_us_ < kSlowUs ? timeout_us_ : kMaxTimeoutUs;
     }
     std::uint64_t max_body_bytes() const noexcept { return max_body_bytes_; }
-    // How long the engine may still be at work on a drain whose connection was closed.
-    std::uint64_t engine_needs_us() const noexcept {
+    // A drain in flight for so long leaves what is known too old to go by.
+    std::uint64_t overdue_us() const noexcept {
+        return longest_us_ != 0 && longest_us_ < kSlowUs ? kOverdueUs : kTimeoutUs;
+    }
+    // How long the engine may still be at work on a drain whose connection was closed after
+    // `ran_us`. A build of which nothing is known may collect for 2 s and then wait for 2 s more.
+    std::uint64_t engine_needs_us(std::uint64_t ran_us = 0) const noexcept {
         constexpr std::uint64_t kTailUs = 3'000'000;
         constexpr std::uint64_t kLeastUs = 100'000;
-        return longest_us_ == 0 ? kTailUs
-                                : std::max(longest_us_ + std::min(longest_us_, kTailUs), kLeastUs);
+        constexpr std::uint64_t kUnknownUs = 6'000'000;
+        if (longest_us_ == 0) {
+            return kUnknownUs;
+        }
+        const std::uint64_t seen_us = std::max(longest_us_, std::min(ran_us, kUnknownUs));
+        return std::max(seen_us + std::min(seen_us, kTailUs), kLeastUs);
     }
 
 private:

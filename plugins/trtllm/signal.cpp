@@ -130,6 +130,12 @@ Word of_admitted(const Condition& c) {
     return word(SLUICE_KV_LIVE, SLUICE_WHY_NONE);
 }
 
+// Each time it happens, by count().
+bool is_counted_apart(std::uint32_t why) noexcept {
+    return why == SLUICE_WHY_NONE || why == SLUICE_WHY_GAP || why == SLUICE_WHY_MALFORMED ||
+           why == SLUICE_WHY_RESTART;
+}
+
 }  // namespace
 
 Word word_of(const Condition& c) {
@@ -151,7 +157,7 @@ Word word_of(const Condition& c) {
 void Signal::say() {
     Word next = word_of(now);
     if (next != said_) {
-        report(next, next.why == SLUICE_WHY_NONE || next.why == SLUICE_WHY_GAP ? 0 : 1);
+        report(next, is_counted_apart(next.why) ? 0 : 1);
         said_ = std::move(next);
     }
 }

@@ -57,8 +57,9 @@ TEST_SUITE("trtllm/feed") {
         f.detach();
         f.up();
         f.attach();
-        CHECK(f.asked(kDrain) == before);
         f.host.advance(kSecond);
+        CHECK(f.asked(kDrain) == before);  // that drain was in flight for a second
+        f.host.advance(2 * kSecond);
         CHECK(f.asked(kDrain) > before);
 
         Flow slow;
@@ -77,6 +78,18 @@ TEST_SUITE("trtllm/feed") {
         CHECK(slow.asked(kDrain) == held);  // it was seen to hold drains for two seconds
         slow.host.advance(2 * kSecond);
         CHECK(slow.asked(kDrain) > held);
+
+        Flow unknown;  // nothing tells how long it holds its first drain
+        unknown.host.hold(kDrain);
+        unknown.attach();
+        const std::size_t first = unknown.asked(kDrain);
+        unknown.detach();
+        unknown.up();
+        unknown.attach();
+        unknown.host.advance(5 * kSecond);
+        CHECK(unknown.asked(kDrain) == first);
+        unknown.host.advance(2 * kSecond);
+        CHECK(unknown.asked(kDrain) > first);
     }
 
     TEST_CASE("a reply that cannot be read empties every rank and the next one counts anew") {
@@ -93,6 +106,7 @@ TEST_SUITE("trtllm/feed") {
             CHECK(f.held().empty());
             CHECK(f.word().state == SLUICE_KV_UNPROVEN);
             CHECK(f.word().reason == "malformed");
+            CHECK(f.counted(SLUICE_WHY_MALFORMED) == 1);
             f.host.advance(kSecond);
             f.events({event(9, stored(prompt(100, 64)))});
             CHECK(f.held() == set_of(prompt(100, 64)));
@@ -139,6 +153,63 @@ TEST_SUITE("trtllm/feed") {
         f.up();
         f.host.advance(kSecond);
         CHECK(f.word().reason == "legacy");
+    }
+
+    TEST_CASE("an early build that has served and still has nothing to drain from is named") {
+        Flow f;
+        f.host.answer("/server_info", code(404));
+        f.host.answer(kDrain, code(500, "Internal Server Error"));
+        f.attach();
+        f.serve(0);
+        f.host.advance(6 * kSecond);
+        CHECK(f.word().state == SLUICE_KV_UNPROVEN);
+        CHECK(f.word().reason == "unreachable");
+        f.up();
+        f.host.advance(6 * kSecond);
+        CHECK(f.word().state == SLUICE_KV_LIVE);
+    }
+
+    TEST_CASE("a drain that is not answered any more is named, and no more once it is") {
+        Flow f;
+        f.attach();
+        f.host.advance(kSecond);
+        f.host.hold(kDrain);
+        f.host.advance(9 * kSecond);
+        CHECK(f.word().state == SLUICE_KV_LIVE);
+        f.host.advance(3 * kSecond);
+        CHECK(f.word().state == SLUICE_KV_UNPROVEN);
+        CHECK(f.word().reason == "unreachable");
+        f.up();
+        f.host.advance(kSecond);
+        CHECK(f.word().state == SLUICE_KV_LIVE);
+
+        Flow never;  // a build that might hold its first drain for long
+        never.host.hold(kDrain);
+        never.attach();
+        never.host.advance(29 * kSecond);
+        CHECK(never.word().state == SLUICE_KV_WAITING);
+        never.host.advance(3 * kSecond);
+        CHECK(never.word().reason == "unreachable");
+    }
+
+    TEST_CASE("replies lost again and again are one state and one line of the log") {
+        Flow f;
+        f.attach();
+        const Prompt p = prompt(1, 64);
+        for (std::uint64_t id = 0; id < 20; ++id) {
+            f.drains = {ok("<html>"), ok(reply({event(id, stored(p))}))};
+            f.host.advance(kSecond);
+            REQUIRE(f.drains.empty());
+        }
+        CHECK(f.counted(SLUICE_WHY_MALFORMED) == 20);
+        CHECK(f.word().reason == "malformed");
+        const auto logs = f.host.logs();
+        CHECK(std::count_if(logs.begin(), logs.end(),
+                            [](const auto& line) { return line.message == "kv drain lost"; }) <= 2);
+        for (std::uint64_t id = 20; id < 20 + GapJudge::kHealDrains; ++id) {
+            f.events({event(id, removed(1))});
+        }
+        CHECK(f.word().state == SLUICE_KV_LIVE);
     }
 
     TEST_CASE("a second reader is named by its pattern, and no more once it has gone") {
@@ -188,7 +259,7 @@ TEST_SUITE("trtllm/feed") {
         CHECK(f.held() == set_of(prompt(100, 64)));
         CHECK(f.word().state == SLUICE_KV_LIVE);
         CHECK(f.word().reason == "restart");
-        CHECK(f.counted(SLUICE_WHY_RESTART) >= 1);
+        CHECK(f.counted(SLUICE_WHY_RESTART) == 1);
         f.host.advance(2 * kSecond);
         CHECK(f.asked("/server_info") == asked + 1);
     }
