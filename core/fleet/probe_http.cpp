@@ -10,11 +10,14 @@ namespace sluice::fleet {
 namespace {
 
 constexpr std::size_t kStep = 8192;
+// Whoever sends nothing but interim answers, faster than they are read, is never waited for.
+constexpr int kMaxInterim = 64;
 
 // The head of the final answer; `bytes` holds it and what came with it.
 net::Task<Status> read_head(ProbeWire& wire, std::string& bytes, http::ResponseParser& parser,
                             net::Wait wait) {
     std::array<char, kStep> step;
+    int interim = 0;
     for (;;) {
         const auto parsed = bytes.empty() ? http::Parse::NeedMore : parser.feed(bytes);
         if (parsed == http::Parse::Failed) {
@@ -24,6 +27,9 @@ net::Task<Status> read_head(ProbeWire& wire, std::string& bytes, http::ResponseP
             co_return Status{};
         }
         if (parsed == http::Parse::Done) {
+            if (++interim > kMaxInterim) {
+                co_return Error{Code::Protocol, "answer: too many interim answers"};
+            }
             bytes.erase(0, parser.head_bytes());
             parser.reset();
             continue;

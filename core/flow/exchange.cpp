@@ -161,7 +161,7 @@ net::Task<bool> Exchange::receive() {
         }
         max_bytes = limits->second.max_body_bytes;
     }
-    auto body = co_await client_.read_body(max_bytes);
+    auto body = co_await client_.read_body(max_bytes, {}, &worker_.last_words);
     const http::RequestHead& head = client_.head();
     const json::Body* view = nullptr;
     if (!body) {
@@ -175,6 +175,9 @@ net::Task<bool> Exchange::receive() {
                 co_return refuse({408, "body_timeout", "the body did not arrive in time", {}});
             case Code::Protocol:
                 co_return refuse({400, "bad_body", body.error().what, {}});
+            case Code::Cancelled:
+                interrupted();
+                co_return false;
             default:
                 client_left();
                 co_return false;

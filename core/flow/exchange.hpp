@@ -52,6 +52,7 @@ private:
     enum class Attempt { Answered, Elsewhere, Over };
     net::Task<Attempt> attempt(const route::Decision& decision);
     net::Task<Status> send_and_read_head();
+    net::Task<Status> read_rest_of_error(bool is_error);
     // False: the endpoint's breaker lets nobody through now.
     bool take_permit(const fleet::Member& member);
     bool refuse_unrouted();
@@ -125,7 +126,7 @@ private:
     fleet::Permit permit_;
     fleet::Silence silence_;
     http::UpstreamStream upstream_;
-    std::string_view first_part_;  // of the answer; upstream_'s until it is read on
+    std::string_view first_part_;  // of the answer; upstream_'s until it is read on, or scratch_'s
     bool has_first_part_ = false;
     bool is_gone_ = false;                     // the endpoint: its port refuses while we wait
     std::uint64_t deadline_us_ = net::kNever;  // of the whole exchange, the cap included

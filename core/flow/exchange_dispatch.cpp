@@ -10,6 +10,9 @@ namespace {
 // A head is held back this long for the first bytes behind it: an engine that dies at once is then
 // still an honest 502.
 constexpr std::uint64_t kHeadHoldMs = 250;
+// So long the rest of an error is waited for, and by so much of it is judged.
+constexpr std::uint64_t kErrorRestMs = 1000;
+constexpr std::size_t kJudgedBytes = std::size_t{16} << 10U;
 
 }  // namespace
 
@@ -131,10 +134,17 @@ net::Task<Exchange::Attempt> Exchange::attempt(const route::Decision& decision) 
     const std::uint64_t gap_ms = rule.timeouts.chunk_gap_ms;
     const bool is_held = !is_error && (gap_ms == 0 || gap_ms > kHeadHoldMs);
     // An error is read before it is judged.
-    auto part = co_await upstream_.read_body(wait_ms(is_held ? kHeadHoldMs : gap_ms));
+    auto part = co_await upstream_.read_body(is_held ? wait_ms(kHeadHoldMs) : next_wait(gap_ms));
+    while (!is_held && !part && is_pause(part.error())) {
+        part = co_await upstream_.read_body(same_wait());
+    }
     if (part) {
         first_part_ = part->bytes;
         has_first_part_ = true;
+        const Status rest = co_await read_rest_of_error(is_error);
+        if (!rest) {
+            co_return lose(rest.error());
+        }
     } else if (!is_held || part.error().code != Code::Timeout || is_overdue()) {
         co_return lose(part.error());
     }
@@ -148,6 +158,29 @@ net::Task<Exchange::Attempt> Exchange::attempt(const route::Decision& decision) 
     endpoint().note_answered();
     leg().verdict = "relayed";
     co_return Attempt::Answered;
+}
+
+// An error may come in pieces, also the one a stream begins with; half of it says nothing. One that
+// is not whole in time is judged by what is there.
+net::Task<Status> Exchange::read_rest_of_error(bool is_error) {
+    const net::Wait wait = wait_ms(kErrorRestMs);
+    std::string& text = scratch_->first_part;
+    text.clear();
+    while (!upstream_.is_complete() && first_part_.size() < kJudgedBytes &&
+           (is_error || may_become_error(first_part_))) {
+        if (text.empty()) {
+            text = first_part_;  // upstream_ keeps it only until it is read on
+            first_part_ = text;
+        }
+        const auto part = co_await upstream_.read_body(wait);
+        if (!part) {
+            const bool is_slow = part.error().code == Code::Timeout && !is_overdue();
+            co_return is_slow ? Status{} : Status(part.error());
+        }
+        text += part->bytes;
+        first_part_ = text;
+    }
+    co_return Status{};
 }
 
 net::Task<Status> Exchange::send_and_read_head() {

@@ -9,7 +9,18 @@
 namespace sluice::flow {
 namespace {
 
+constexpr std::string_view kDataField = "data:";
 constexpr std::string_view kErrorEvent = "{\"error\"";
+
+// The value of a stream's first line and what is behind it; empty when that is no data.
+std::string_view leading_data(std::string_view stream) noexcept {
+    if (!stream.starts_with(kDataField)) {
+        return {};
+    }
+    stream.remove_prefix(kDataField.size());
+    stream.remove_prefix(stream.starts_with(' ') ? 1 : 0);
+    return stream;
+}
 
 // Where a quoted name stands in JSON text. Quotes are everywhere there, underscores are not: the
 // name is looked for by its first one.
@@ -64,16 +75,22 @@ std::optional<std::uint64_t> number_of(std::string_view text, std::string_view q
 }  // namespace
 
 std::string_view leading_error(std::string_view stream) noexcept {
-    constexpr std::string_view kField = "data:";
-    if (!stream.starts_with(kField)) {
-        return {};
+    const std::string_view value = leading_data(stream);
+    return value.starts_with(kErrorEvent) ? value.substr(0, value.find_first_of("\r\n"))
+                                          : std::string_view();
+}
+
+bool may_become_error(std::string_view stream) noexcept {
+    if (stream.size() < kDataField.size()) {
+        return kDataField.starts_with(stream);
     }
-    stream.remove_prefix(kField.size());
-    if (stream.starts_with(' ')) {
-        stream.remove_prefix(1);
+    const std::string_view value = leading_data(stream);
+    if (value.empty()) {
+        return stream == kDataField || stream == "data: ";
     }
-    return stream.starts_with(kErrorEvent) ? stream.substr(0, stream.find_first_of("\r\n"))
-                                           : std::string_view();
+    return kErrorEvent.starts_with(value) ||
+           (value.starts_with(kErrorEvent) &&
+            value.find_first_of("\r\n") == std::string_view::npos);
 }
 
 Usage read_usage(std::string_view json) {

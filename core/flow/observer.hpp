@@ -27,6 +27,8 @@ Usage read_usage(std::string_view json);
 
 // The first event of a stream when it is an error: its JSON text, else empty.
 std::string_view leading_error(std::string_view stream) noexcept;
+// Whether more of the stream may say that its first event is an error.
+bool may_become_error(std::string_view stream) noexcept;
 
 class Observer {
 public:

@@ -11,6 +11,7 @@ void Scratch::reset() {
     observer.begin(Observer::Kind::Other);
     reply.clear();
     upstream_head.clear();
+    first_part = {};
     pieces.clear();
     tried.clear();
 }

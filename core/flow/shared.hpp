@@ -69,6 +69,7 @@ struct Scratch {
     Observer observer;
     ReplyHead reply;
     std::string upstream_head;
+    std::string first_part;                // of an answer that was read in pieces
     std::vector<std::string_view> pieces;  // the body as it goes upstream
     std::vector<std::size_t> tried;        // pool indexes that failed
 };

@@ -52,9 +52,10 @@ public:
     // The whole body in one piece, chunked coding removed, at least net::kSlackBytes readable bytes
     // behind it; empty if there is none. Valid until release_body() or the end of the stream. To be
     // called at most once. Errors: Limit (answer 413), Timeout between reads (408), Protocol (400),
-    // Closed (client gone).
+    // Closed (client gone), Cancelled (`stop` was fired while the body was not whole).
     virtual net::Task<Result<std::string_view>> read_body(
-        std::size_t max_bytes, std::chrono::milliseconds gap = {}) = 0;  // 0: ServerLimits::body
+        std::size_t max_bytes, std::chrono::milliseconds gap = {},  // 0: ServerLimits::body
+        net::Cancel* stop = nullptr) = 0;
     // The body is no longer needed (not for a retry either): its memory may go.
     virtual void release_body() noexcept = 0;
 

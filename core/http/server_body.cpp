@@ -50,7 +50,8 @@ net::Task<Status> Http1Connection::send_continue() {
 }
 
 net::Task<Result<std::string_view>> Http1Connection::read_body(std::size_t max_bytes,
-                                                               std::chrono::milliseconds gap) {
+                                                               std::chrono::milliseconds gap,
+                                                               net::Cancel* stop) {
     const Framing framing = parser_.framing();
     if (framing.kind == BodyKind::None) {
         co_return std::string_view(kEmptyBody.data(), 0);
@@ -80,13 +81,14 @@ net::Task<Result<std::string_view>> Http1Connection::read_body(std::size_t max_b
         gap = server_.limits.body;
     }
     if (framing.kind == BodyKind::Length) {
-        co_return co_await read_length_body(framing.length, gap);
+        co_return co_await read_length_body(framing.length, gap, stop);
     }
-    co_return co_await read_chunked_body(max_bytes, gap);
+    co_return co_await read_chunked_body(max_bytes, gap, stop);
 }
 
-net::Task<Result<std::string_view>> Http1Connection::read_length_body(
-    std::uint64_t length, std::chrono::milliseconds gap) {
+net::Task<Result<std::string_view>> Http1Connection::read_length_body(std::uint64_t length,
+                                                                      std::chrono::milliseconds gap,
+                                                                      net::Cancel* stop) {
     const std::size_t head_bytes = message_bytes_;
     const auto size = static_cast<std::size_t>(length);
     const std::size_t have = in_.size() - head_bytes;
@@ -108,8 +110,9 @@ net::Task<Result<std::string_view>> Http1Connection::read_length_body(
         const std::size_t missing = size - (into.size() - start);
         const bool ends_here = !in_place && into.room() >= missing;
         const std::size_t ask = ends_here ? missing + net::kSlackBytes : into.room();
-        const auto got = co_await socket_.recv({into.data() + into.size(), ask},
-                                               {.deadline_us = server_.loop.after(gap)});
+        const auto got =
+            co_await socket_.recv({into.data() + into.size(), ask},
+                                  {.deadline_us = server_.loop.after(gap), .cancel = stop});
         if (!got.ok()) {
             co_return body_failed(got.error());
         }
@@ -130,7 +133,7 @@ net::Task<Result<std::string_view>> Http1Connection::read_length_body(
 }
 
 net::Task<Result<std::string_view>> Http1Connection::read_chunked_body(
-    std::size_t max_bytes, std::chrono::milliseconds gap) {
+    std::size_t max_bytes, std::chrono::milliseconds gap, net::Cancel* stop) {
     // Payload is moved together right behind the head, later in body_; `end` is where it ends.
     BodyDecoder decoder(Framing::chunked());
     const std::size_t head_bytes = message_bytes_;
@@ -169,8 +172,9 @@ net::Task<Result<std::string_view>> Http1Connection::read_chunked_body(
                 into->grow(into->capacity() * 2);
             }
         }
-        const auto got = co_await socket_.recv({into->data() + end, into->capacity() - end},
-                                               {.deadline_us = server_.loop.after(gap)});
+        const auto got =
+            co_await socket_.recv({into->data() + end, into->capacity() - end},
+                                  {.deadline_us = server_.loop.after(gap), .cancel = stop});
         if (!got.ok()) {
             co_return body_failed(got.error());
         }

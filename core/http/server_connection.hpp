@@ -36,7 +36,8 @@ public:
     net::Loop& loop() const noexcept override { return server_.loop; }
     net::Cancel& departure() noexcept override { return departure_; }
     net::Task<Result<std::string_view>> read_body(std::size_t max_bytes,
-                                                  std::chrono::milliseconds gap) override;
+                                                  std::chrono::milliseconds gap,
+                                                  net::Cancel* stop) override;
     void release_body() noexcept override { body_.release(); }
     void send_head(int status, HeaderSpan headers, Framing framing,
                    std::string_view reason) override;
@@ -78,9 +79,11 @@ private:
 
     // server_body.cpp
     net::Task<Result<std::string_view>> read_length_body(std::uint64_t length,
-                                                         std::chrono::milliseconds gap);
+                                                         std::chrono::milliseconds gap,
+                                                         net::Cancel* stop);
     net::Task<Result<std::string_view>> read_chunked_body(std::size_t max_bytes,
-                                                          std::chrono::milliseconds gap);
+                                                          std::chrono::milliseconds gap,
+                                                          net::Cancel* stop);
     net::Task<Status> send_continue();
     Error body_failed(Error error) noexcept;
     void keep_for_next(std::string_view bytes);

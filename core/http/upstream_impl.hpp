@@ -58,6 +58,7 @@ struct UpstreamStream::Connection final : public net::SocketWatcher {
     std::vector<iovec> parts;
     std::uint64_t sent = 0;
     std::uint64_t received = 0;
+    int interim = 0;                  // responses of this exchange
     std::uint32_t keepalive_sec = 0;  // 0 = as every socket
     bool is_reused = false;
     bool is_head_request = false;

@@ -7,6 +7,8 @@ namespace sluice::http {
 namespace {
 
 constexpr std::size_t kMaxHeadBytes = HeadLimits{}.max_bytes;
+// An engine that sends nothing else, faster than it is read, is never waited for.
+constexpr int kMaxInterim = 64;
 
 iovec part(std::string_view bytes) noexcept {
     return {const_cast<char*>(bytes.data()), bytes.size()};
@@ -40,6 +42,7 @@ void UpstreamStream::Connection::begin(std::string_view request_head) {
     wanted = net::kBufferBytes;
     framing = Framing::none();
     sent = received = 0;
+    interim = 0;
     is_head_request = request_head.substr(0, 5) == "HEAD ";
     has_head = is_complete = is_spoiled = was_closed = false;
 }
@@ -113,6 +116,9 @@ net::Task<Result<ResponseHead>> UpstreamStream::Connection::read_head(net::Wait 
         if (parsed == Parse::Done) {
             if (!parser.is_interim()) {
                 break;
+            }
+            if (++interim > kMaxInterim) {
+                co_return failed(Error{Code::Protocol, "too many interim responses"});
             }
             in.consume(parser.head_bytes());
             parser.reset();

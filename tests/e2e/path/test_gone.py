@@ -1,7 +1,11 @@
 """Endpoints that fall silent: one that is gone is told from one that takes its time."""
 
+import fcntl
 import json
 import signal
+import socket
+import sys
+import termios
 import threading
 
 import pytest
@@ -190,6 +194,73 @@ def test_a_500_that_comes_late_is_taken_for_what_it_says(gateway, engines):
         assert reply.status == 200 and reply.events()[-1] == "[DONE]"
         assert [leg["endpoint"] for leg in gateway.receipt("it")["legs"]] == [
             leaving.address, well.address]
+
+
+def in_pieces(call, first, second):
+    """The second leaves when the first was read."""
+    call.conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    call.send(first)
+    wait_until(lambda: is_read(call.conn), 10, "read")
+    call.send(second)
+
+
+def is_read(conn):
+    """Whether the gateway's end has taken all that was sent; both ends are of this machine."""
+    if int.from_bytes(fcntl.ioctl(conn, termios.TIOCOUTQ, b"\0" * 4), sys.byteorder):
+        return False
+    ends = [f":{end[1]:04X}" for end in (conn.getpeername(), conn.getsockname())]
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in table]
+    return any(row[1].endswith(ends[0]) and row[2].endswith(ends[1]) and row[4].endswith(":00000000")
+               for row in rows)
+
+
+CORE = '{"error":{"message":"EngineCore encountered an issue.","code":500}}'
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_error_that_comes_in_pieces_is_judged_as_a_whole(gateway, engines, stream):
+    well = engines(1)[0]
+
+    def pieces(call):
+        if not call.body:
+            call.reply(404)
+        elif stream:
+            call.stream()
+            text = f"data: {CORE}\n\n".encode()
+            in_pieces(call, b"9\r\n" + text[:9] + b"\r\n",
+                      b"%x\r\n%s\r\n0\r\n\r\n" % (len(text) - 9, text[9:]))
+        else:
+            text = json.dumps(DRAINS).encode()
+            in_pieces(call, b"HTTP/1.1 500 X\r\nContent-Length: %d\r\n\r\n%s"
+                      % (len(text), text[:9]), text[9:])
+
+    with RawEngine(pieces) as leaving:
+        vip = gateway.vip()
+        gateway.create(rule(vip, [leaving.address, (well.address, {"backup": True})],
+                            kvEngineType="vllm"))
+        with RawClient(vip, limit_s=30) as client:
+            client.send(ask(stream))
+            reply = client.read_reply()
+        assert reply.status == 200 and b"EngineCore" not in reply.body
+        assert [leg["endpoint"] for leg in gateway.receipt("it")["legs"]] == [
+            leaving.address, well.address]
+
+
+def test_the_rest_of_an_error_is_not_waited_for_where_the_port_refuses(gateway):
+    def half(call):
+        call.send(b"HTTP/1.1 500 X\r\nContent-Length: 100\r\n\r\n")
+        call.hang()
+
+    with RawEngine(half) as gone:
+        vip = gateway.vip()
+        gateway.create(rule(vip, [gone.address]))
+        with RawClient(vip, limit_s=30) as client:
+            client.send(ask(False))
+            wait_until(lambda: gone.calls, 10, "it is there")
+            gone.shut()
+            reply = client.read_reply()
+        assert (reply.status, reply.json()["error"]["code"]) == (502, "endpoint_gone")
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -49,6 +49,28 @@ def test_at_the_drain_time_out_streams_end_in_band_and_waiting_requests_with_a_5
     assert code["value"] == 0
 
 
+def test_a_client_that_still_sends_its_body_is_answered_at_the_drain_time_out(tmp_path):
+    gateway = Gateway(str(tmp_path), flags=["--drain-timeout", "0"])
+    with RawEngine(endless) as engine:
+        vip = gateway.vip()
+        gateway.create(rule(vip, [engine.address]))
+        whole = ask(prompt="x" * 1000)
+        chunked = (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+                   b"Expect: 100-continue\r\n\r\n")
+        with RawClient(vip, limit_s=30) as length, RawClient(vip, limit_s=30) as chunks:
+            length.send(whole[:-500])
+            chunks.send(chunked)
+            assert chunks.read_until(b"\r\n\r\n").startswith(b"HTTP/1.1 100")
+            wait_until(lambda: b'"exchanges":2' in gateway.get("/diagnostics").body, 10,
+                       "both are there")
+            assert gateway.stop() == 0
+            for client in (length, chunks):
+                reply = client.read_reply()
+                assert reply.status == 503 and reply.json()["error"]["code"] == "shutting_down"
+                assert client.end_state(10) == "eof"
+        assert not engine.calls
+
+
 def test_a_client_that_takes_nothing_does_not_hold_up_the_end(tmp_path):
     gateway = Gateway(str(tmp_path), flags=["--drain-timeout", "1"])
 

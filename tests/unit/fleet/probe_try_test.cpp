@@ -170,6 +170,10 @@ TEST_SUITE("fleet/probe_try") {
 
     TEST_CASE("http: the body must hold what is expected, and must be whole") {
         const std::string far(70'000, '.');
+        std::string interim;
+        for (int i = 0; i < 100; ++i) {
+            interim += "HTTP/1.1 100 Continue\r\n\r\n";
+        }
         struct Row {
             std::string answer;
             const char* want;
@@ -186,6 +190,7 @@ TEST_SUITE("fleet/probe_try") {
               Row{reply(200, far + "ready"), "does not hold"},
               Row{"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nready", "ended within it"},
               Row{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "body: "},
+              Row{interim + reply(200, "ready"), "too many interim"},
               Row{"SSH-2.0-OpenSSH\r\n", "answer: "}}) {
             CAPTURE(row.answer.substr(0, 60));
             OneAnswer server(row.answer);

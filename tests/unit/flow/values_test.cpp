@@ -52,6 +52,25 @@ TEST_SUITE("flow/observer") {
         }
     }
 
+    TEST_CASE("an error that a stream begins with is known by its whole line") {
+        for (const std::string begin : {"data: ", "data:"}) {
+            const std::string line = begin + R"({"error":{"message":"x","code":500}})";
+            for (std::size_t cut = 0; cut <= line.size(); ++cut) {
+                CAPTURE(cut);
+                CHECK(flow::may_become_error(std::string_view(line).substr(0, cut)));
+            }
+            CHECK_FALSE(flow::may_become_error(line + "\n"));
+            CHECK_FALSE(flow::may_become_error(line + "\r"));
+            CHECK(flow::leading_error(line + "\n\n") == line.substr(begin.size()));
+        }
+        for (const char* other :
+             {"data: {\"id\"", "data: [", "data:  ", "data: \n", "event: x", ": "}) {
+            CAPTURE(other);
+            CHECK_FALSE(flow::may_become_error(other));
+            CHECK(flow::leading_error(other).empty());
+        }
+    }
+
     TEST_CASE("an event may be added wherever the stream was cut") {
         for (const char* end : {"\n", "\r\n", "\r"}) {
             const std::string event = std::string("data: {}") + end + end;

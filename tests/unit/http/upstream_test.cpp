@@ -170,6 +170,22 @@ TEST_SUITE("http/upstream") {
         }
     }
 
+    TEST_CASE("interim responses without end are a broken engine") {
+        std::string text;
+        for (int i = 0; i < 100; ++i) {
+            text += "HTTP/1.1 100 Continue\r\n\r\n";
+        }
+        text += "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        Rig rig;
+        net::TaskGroup group;
+        group.spawn(serve(rig.engine, {text}, text.size(), false));
+        const Reply reply = net::run_task(
+            *rig.loop, fetch(rig.pool, rig.engine.address(), kGet, "", soon(*rig.loop)));
+        CHECK(reply.code == Code::Protocol);
+        CHECK(reply.error.find("too many interim") != std::string::npos);
+        CHECK(rig.pool.stats().idle == 0);
+    }
+
     TEST_CASE("a complete exchange gives its connection back, and it is used again") {
         Rig rig;
         const std::string reply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
