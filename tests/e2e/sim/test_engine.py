@@ -163,7 +163,7 @@ def test_client_transfer_params_end_an_engine_with_a_connector_and_no_other():
         assert engine.post("/v1/completions", body).status == 200
     with start_sim("--kv-connector", "nixl") as engine:
         assert engine.post("/v1/completions", {**body, "kv_transfer_params": {}}).status == 200
-        assert engine.post("/v1/completions", body) is None
+        assert engine.post("/v1/completions", body).status == 500
         assert engine.wait() == 70
 
 

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #include "core/base/clock.hpp"
+#include "tests/sim/engine/fault.hpp"
 #include "tests/sim/engine/sequence.hpp"
 
 namespace sluice::sim {
 namespace {
+
+// How long a dying engine gives the server to answer what it could not.
+constexpr std::chrono::milliseconds kLastWords{500};
+// How long an engine with nothing to expire waits for work at most.
+constexpr std::uint64_t kIdleUs = 1'000'000;
 
 double seconds(std::uint64_t from_us, std::uint64_t to_us) {
     return static_cast<double>(to_us - from_us) / 1e6;
@@ -23,6 +30,16 @@ std::vector<Step> Generation::take() {
 std::uint32_t Generation::cached_tokens() const {
     const std::lock_guard lock(mu_);
     return cached_tokens_;
+}
+
+std::shared_ptr<const HandoffOffer> Generation::offer() const {
+    const std::lock_guard lock(mu_);
+    return offer_;
+}
+
+bool Generation::was_fetched() const {
+    const std::lock_guard lock(mu_);
+    return was_fetched_;
 }
 
 Engine::Engine(const EngineOptions& options, const TextModel& model,
@@ -46,8 +63,11 @@ std::shared_ptr<Generation> Engine::submit(GenerateRequest request, std::functio
         std::make_shared<Sequence>(std::move(request), std::move(generator), generation, now_us());
     {
         const std::lock_guard lock(mu_);
+        if (desk_ != nullptr) {
+            desk_->queued(*generation->sequence_);
+        }
         waiting_.push_back(generation->sequence_);
-        stats_.waiting = waiting_.size();
+        stats_.waiting = waiting_.size() + parked_.size();
     }
     work_.notify_one();
     return generation;
@@ -73,10 +93,16 @@ void Engine::remove(Sequence& s) {
     };
     waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), is_it), waiting_.end());
     running_.erase(std::remove_if(running_.begin(), running_.end(), is_it), running_.end());
+    parked_.erase(std::remove_if(parked_.begin(), parked_.end(), is_it), parked_.end());
+    if (desk_ != nullptr) {
+        desk_->left(s);
+    }
     cache_->release(s);
-    stats_.running = running_.size();
-    stats_.waiting = waiting_.size();
-    stats_.cache_usage = cache_->usage();
+    tell_usage();
+}
+
+std::uint64_t Engine::expire() {
+    return desk_ == nullptr ? kIdleUs : std::min(kIdleUs, desk_->expire());
 }
 
 bool Engine::reset_prefix_cache(bool preempts_running) {
@@ -113,10 +139,21 @@ std::uint64_t Engine::load_score() const {
 void Engine::run(const std::stop_token& stop) {
     std::unique_lock lock(mu_);
     while (!stop.stop_requested()) {
-        work_.wait(lock, stop,
-                   [this] { return !is_paused_ && (!waiting_.empty() || !running_.empty()); });
+        const auto has_work = [this] {
+            return is_dying_ || (!is_paused_ && (!waiting_.empty() || !running_.empty()));
+        };
+        // What is kept for others ends by itself, work or none.
+        work_.wait_for(lock, stop, std::chrono::microseconds(expire()), has_work);
         if (stop.stop_requested()) {
             return;
+        }
+        if (is_dying_) {
+            lock.unlock();
+            std::this_thread::sleep_for(kLastWords);
+            std::_Exit(kForeignTransferExit);
+        }
+        if (!has_work()) {
+            continue;
         }
         const std::uint64_t started = now_us();
         const auto step = schedule();
@@ -193,6 +230,9 @@ void Engine::deliver(Sequence& s, Step made) {
     if (made.finish) {
         s.is_done = true;
         ++(made.finish->reason == FinishReason::Length ? stats_.cut : stats_.stopped);
+        if (desk_ != nullptr) {
+            desk_->finished(s, made.finish->reason);
+        }
         stats_.request_prompt_tokens.add(static_cast<double>(s.request.prompt.size()));
         stats_.request_generation_tokens.add(static_cast<double>(s.generator.made()));
         stats_.e2e_s.add(seconds(s.arrived_us, now));
@@ -210,6 +250,35 @@ void Engine::deliver(Sequence& s, Step made) {
     if (generation->notify_) {
         generation->notify_();
     }
+}
+
+void Engine::fail(Sequence& s, bool is_fatal) {
+    s.is_done = true;
+    is_dying_ = is_dying_ || is_fatal;
+    ++stats_.failed;
+    remove(s);
+    Step step;
+    step.finish = Finish{FinishReason::Error, std::monostate{}};
+    step.is_fatal = is_fatal;
+    if (const auto generation = s.mailbox.lock()) {
+        const std::lock_guard lock(generation->mu_);
+        generation->steps_.push_back(std::move(step));
+        if (generation->notify_) {
+            generation->notify_();
+        }
+    }
+}
+
+void Engine::offer(Sequence& s, std::shared_ptr<const HandoffOffer> what) {
+    if (const auto generation = s.mailbox.lock()) {
+        const std::lock_guard lock(generation->mu_);
+        generation->offer_ = std::move(what);
+    }
+}
+
+std::uint32_t Engine::cached_tokens(const Sequence& s) {
+    const auto generation = s.mailbox.lock();
+    return generation == nullptr ? 0 : generation->cached_tokens();
 }
 
 }  // namespace sluice::sim

@@ -8,7 +8,8 @@
 // Owns:    its thread and its cache.
 // Threads: submit, abort and the control calls from any; steps on the engine's own. `notify` runs
 //          on the engine's thread and must not call back.
-// Errors:  none: requests were validated before. A prompt always fits (checked at start).
+// Errors:  requests were validated before, and a prompt always fits (checked at start); what a
+//          hand-off lacks ends a request with FinishReason::Error.
 // Limits:  waiting requests are unbounded, as in the engine; each is bounded by the context length.
 // Source:  vLLM 0.32 scheduler and KV cache manager; contract sections 1.5 and 2.1.
 #pragma once
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "tests/sim/engine/engine_stats.hpp"
+#include "tests/sim/engine/handoff.hpp"
 #include "tests/sim/engine/prefix_cache.hpp"
 #include "tests/sim/engine/sampling.hpp"
 
@@ -61,6 +63,8 @@ struct GenerateRequest {
     std::vector<MediaItem> media;
     bool skips_cache = false;   // prompt_logprobs: every prompt token must be computed
     bool repeats_hits = false;  // kv_cache_report_mode "full"
+    std::string id;             // the engine's own name for it
+    std::shared_ptr<const HandoffAsk> handoff;
 };
 
 // The engine's side of one request and the mailbox of its output.
@@ -71,13 +75,19 @@ public:
     std::vector<Step> take();
     // Prompt tokens found in the cache when it was first scheduled.
     std::uint32_t cached_tokens() const;
+    // Set before the last step, when something is kept for another engine.
+    std::shared_ptr<const HandoffOffer> offer() const;
+    // Whether its prompt came from another engine.
+    bool was_fetched() const;
 
 private:
     friend class Engine;
     mutable std::mutex mu_;
-    std::vector<Step> steps_;          // guarded by mu_
-    std::uint32_t cached_tokens_ = 0;  // guarded by mu_
-    std::function<void()> notify_;     // guarded by mu_; empty once nobody listens
+    std::vector<Step> steps_;                    // guarded by mu_
+    std::uint32_t cached_tokens_ = 0;            // guarded by mu_
+    std::shared_ptr<const HandoffOffer> offer_;  // guarded by mu_
+    bool was_fetched_ = false;                   // guarded by mu_
+    std::function<void()> notify_;               // guarded by mu_; empty once nobody listens
     std::shared_ptr<Sequence> sequence_;
 };
 
@@ -108,6 +118,22 @@ protected:
     PrefixCache& cache() noexcept { return *cache_; }
     const PrefixCache& cache() const noexcept { return *cache_; }
 
+    // For a kind of engine that hands over; the lock must be held for all of these. The desk is set
+    // before the first request and taken away (null) before it goes.
+    void set_desk(HandoffDesk* desk) noexcept { desk_ = desk; }
+    EngineStats& counts() noexcept { return stats_; }
+    // First time only: it is looked at from now on, with that much of it found here.
+    void tell_scheduled(Sequence& s, std::uint32_t cached);
+    // Its prompt is here, in blocks it holds: it computes next.
+    void unpark(const std::shared_ptr<Sequence>& s, bool was_fetched, std::uint32_t cached);
+    // It ends without a token; with `is_fatal` the engine ends after it has said so.
+    void fail(Sequence& s, bool is_fatal);
+    static void offer(Sequence& s, std::shared_ptr<const HandoffOffer> what);
+    static std::uint32_t cached_tokens(const Sequence& s);
+    void tell_usage();
+    // Something may have become free.
+    void wake() { work_.notify_one(); }
+
 private:
     struct Work {
         std::shared_ptr<Sequence> sequence;
@@ -124,6 +150,7 @@ private:
     void finish_step(const std::vector<Work>& step);
     void deliver(Sequence& s, Step made);
     void remove(Sequence& s);
+    std::uint64_t expire();
 
     const EngineOptions options_;
     const TextModel& model_;
@@ -134,7 +161,10 @@ private:
     std::deque<std::shared_ptr<Sequence>> waiting_;   // guarded by mu_
     std::vector<std::shared_ptr<Sequence>> running_;  // guarded by mu_
     EngineStats stats_;                               // guarded by mu_
+    std::vector<std::shared_ptr<Sequence>> parked_;   // guarded by mu_; wait for another engine
+    HandoffDesk* desk_ = nullptr;                     // guarded by mu_
     bool is_paused_ = false;                          // guarded by mu_
+    bool is_dying_ = false;                           // guarded by mu_
     std::jthread thread_;                             // last: it uses all of the above
 };
 

@@ -33,6 +33,13 @@ struct EngineStats {
     std::uint64_t preemptions = 0;
     std::uint64_t stopped = 0;
     std::uint64_t cut = 0;  // finished by length
+    std::uint64_t failed = 0;
+    std::uint64_t external_queries = 0;  // tokens asked of other engines, and got
+    std::uint64_t external_hits = 0;
+    std::uint64_t kv_expired = 0;    // leases that ran out
+    std::uint64_t kv_read = 0;       // leases that a notice ended
+    std::uint64_t late_notices = 0;  // of requests not held (any more)
+    std::uint64_t failed_transfers = 0;
 
     Distribution request_prompt_tokens;
     Distribution request_generation_tokens;

@@ -68,6 +68,29 @@ std::uint32_t Run::cached_tokens(std::size_t choice) const {
     return choices_[choice].generation->cached_tokens();
 }
 
+bool Run::was_fetched() const {
+    return !choices_.empty() && choices_.front().generation->was_fetched();
+}
+
+std::shared_ptr<const HandoffOffer> Run::offer() const {
+    return choices_.empty() ? nullptr : choices_.front().generation->offer();
+}
+
+// The engine gave up on the request, or is about to end over it.
+void Run::fail(bool is_fatal) {
+    is_broken_ = true;
+    if (exchange_.has_started()) {
+        exchange_.event(sse(is_fatal ? shapes_.dead_event() : shapes_.failed_event()));
+        exchange_.event(kDone);
+        exchange_.close_stream();
+    } else {
+        exchange_.send(is_fatal ? shapes_.dead() : shapes_.failed());
+    }
+    if (is_fatal) {
+        std::_Exit(kForeignTransferExit);
+    }
+}
+
 void Run::apply_abort(Choice& c, Step& step) {
     if (fault_.kind == FaultKind::AbortAfter && c.steps >= fault_.number) {
         step.finish = Finish{FinishReason::Abort, std::monostate{}};
@@ -90,6 +113,10 @@ bool Run::drive(const OnStep& on_step) {
                 }
                 ++c.steps;
                 apply_abort(c, step);
+                if (step.finish && step.finish->reason == FinishReason::Error) {
+                    fail(step.is_fatal);
+                    return false;
+                }
                 c.has_ended = step.finish.has_value();
                 open -= c.has_ended ? 1 : 0;
                 on_step(i, step);

@@ -23,6 +23,8 @@ struct FailureShapes {
     http::Response (*draining)() = nullptr;
     http::Response (*dead)() = nullptr;
     std::string (*dead_event)() = nullptr;  // JSON of the event that ends a stream
+    http::Response (*failed)() = nullptr;   // a request the engine gave up, and in a stream
+    std::string (*failed_event)() = nullptr;
 };
 
 class Run {
@@ -41,6 +43,10 @@ public:
     // Of the last choice, as the engine reports it.
     std::uint32_t cached_tokens() const;
     std::uint32_t cached_tokens(std::size_t choice) const;
+    // Whether a prompt came from another engine.
+    bool was_fetched() const;
+    // What the first choice left for another engine; null: nothing.
+    std::shared_ptr<const HandoffOffer> offer() const;
 
     using OnStep = std::function<void(std::size_t choice, Step& step)>;
     // Calls back for every step of every choice until all have ended; false when the client left
@@ -61,6 +67,7 @@ private:
         bool has_ended = false;
     };
     void stall();
+    void fail(bool is_fatal);
     void apply_abort(Choice& c, Step& step);
     bool strikes_at(std::uint64_t count);
 

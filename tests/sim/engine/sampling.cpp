@@ -40,6 +40,18 @@ std::string_view to_string(FinishReason r) noexcept {
     return "error";
 }
 
+std::uint64_t start_state(std::uint64_t seed) noexcept {
+    return mix(seed);
+}
+
+std::uint64_t next_state(std::uint64_t state, TokenId token) noexcept {
+    return after(state, token);
+}
+
+void Generator::set_state(std::uint64_t read) noexcept {
+    state_ = sampling_.variant == 0 ? read : mix(read ^ sampling_.variant);
+}
+
 Generator::Generator(const TextModel& model, Sampling sampling, const std::vector<TokenId>& prompt,
                      std::uint64_t seed, std::uint32_t eos_after)
     : model_(&model), sampling_(std::move(sampling)), detokenizer_(model), state_(mix(seed)) {

@@ -47,7 +47,12 @@ struct Step {
     TokenId token = 0;
     std::string text;  // what may be shown now; later text may have been held back
     std::optional<Finish> finish;
+    bool is_fatal = false;  // with FinishReason::Error: the engine ends
 };
+
+// The state a model is in: of all tokens so far, in order.
+std::uint64_t start_state(std::uint64_t seed) noexcept;
+std::uint64_t next_state(std::uint64_t state, TokenId token) noexcept;
 
 class Generator {
 public:
@@ -55,6 +60,8 @@ public:
     Generator(const TextModel& model, Sampling sampling, const std::vector<TokenId>& prompt,
               std::uint64_t seed, std::uint32_t eos_after);
 
+    // What the model has read, where that is more than its tokens (see kv_content.hpp).
+    void set_state(std::uint64_t read) noexcept;
     Step next();
     std::uint32_t made() const noexcept { return made_; }
     const Sampling& sampling() const noexcept { return sampling_; }

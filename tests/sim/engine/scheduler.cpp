@@ -14,9 +14,7 @@ std::vector<Engine::Work> Engine::schedule() {
     if (schedule_running(step, budget)) {
         schedule_waiting(step, budget);
     }
-    stats_.running = running_.size();
-    stats_.waiting = waiting_.size();
-    stats_.cache_usage = cache_->usage();
+    tell_usage();
     return step;
 }
 
@@ -41,6 +39,19 @@ bool Engine::schedule_running(std::vector<Work>& step, std::uint32_t& budget) {
 void Engine::schedule_waiting(std::vector<Work>& step, std::uint32_t& budget) {
     while (!waiting_.empty() && running_.size() < options_.max_num_seqs && budget > 0) {
         const auto s = waiting_.front();
+        switch (desk_ == nullptr ? HandoffDesk::Start::Computes : desk_->start(s)) {
+            case HandoffDesk::Start::Computes:
+                break;
+            case HandoffDesk::Start::Parks:
+                waiting_.pop_front();
+                parked_.push_back(s);
+                continue;
+            case HandoffDesk::Start::Waits:
+                return;
+            case HandoffDesk::Start::Kills:
+                fail(*s, true);
+                return;
+        }
         std::uint32_t tokens = 0;
         if (!admit(*s, budget, tokens)) {
             return;
@@ -60,19 +71,43 @@ bool Engine::admit(Sequence& s, std::uint32_t budget, std::uint32_t& tokens) {
     }
     tokens = admitted->tokens;
     s.computed = admitted->cached;
-    if (!s.is_scheduled_once) {
-        s.is_scheduled_once = true;
-        s.scheduled_us = now_us();
-        if (cache_->is_enabled()) {
-            stats_.cache_queries += s.size();
-            stats_.cache_hits += admitted->cached;
-        }
-        if (const auto generation = s.mailbox.lock()) {
-            const std::lock_guard lock(generation->mu_);
-            generation->cached_tokens_ = admitted->cached;
-        }
-    }
+    tell_scheduled(s, admitted->cached);
     return true;
+}
+
+void Engine::tell_scheduled(Sequence& s, std::uint32_t cached) {
+    if (s.is_scheduled_once) {
+        return;
+    }
+    s.is_scheduled_once = true;
+    s.scheduled_us = now_us();
+    if (cache_->is_enabled()) {
+        stats_.cache_queries += s.size();
+        stats_.cache_hits += cached;
+    }
+    if (const auto generation = s.mailbox.lock()) {
+        const std::lock_guard lock(generation->mu_);
+        generation->cached_tokens_ = cached;
+    }
+}
+
+void Engine::unpark(const std::shared_ptr<Sequence>& s, bool was_fetched, std::uint32_t cached) {
+    parked_.erase(std::remove(parked_.begin(), parked_.end(), s), parked_.end());
+    waiting_.push_front(s);
+    tell_usage();
+    const auto generation = was_fetched ? s->mailbox.lock() : nullptr;
+    if (generation != nullptr) {
+        const std::lock_guard lock(generation->mu_);
+        generation->was_fetched_ = true;
+        generation->cached_tokens_ = cached;
+    }
+}
+
+// Figures that follow from where the requests are.
+void Engine::tell_usage() {
+    stats_.running = running_.size();
+    stats_.waiting = waiting_.size() + parked_.size();
+    stats_.cache_usage = cache_->usage();
 }
 
 void Engine::preempt_last() {

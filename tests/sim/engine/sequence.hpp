@@ -26,6 +26,7 @@ public:
 
     std::unique_ptr<Holding> holding;  // the cache's; empty while it holds nothing
     std::uint32_t computed = 0;        // tokens whose KV is in the blocks
+    std::uint64_t fetch = 0;           // the desk's number of what another engine has for it
     bool is_scheduled_once = false;
     bool is_running = false;
     bool is_done = false;

@@ -130,6 +130,8 @@ const FailureShapes& failure_shapes() {
         [] { return ApiError{400, "LLM is shutting down"}.response(); },
         [] { return ApiError{400, "Fatal error detected in the executor"}.response(); },
         [] { return ApiError{500, "Fatal error detected in the executor"}.body(); },
+        [] { return ApiError{500, "Internal server error"}.response(); },
+        [] { return ApiError{500, "Internal server error"}.body(); },
     };
     return kShapes;
 }

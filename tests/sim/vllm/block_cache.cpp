@@ -30,6 +30,7 @@ bool BlockCache::grow(Sequence& s, std::uint32_t upto) {
         b.ids.insert(b.ids.end(), fresh.begin(), fresh.end());
     }
     cache_full_blocks(s, upto);
+    compute_upto(s, upto);
     return true;
 }
 
@@ -53,22 +54,24 @@ std::vector<BlockId> BlockCache::lookup(Sequence& s) {
 }
 
 std::optional<PrefixCache::Admission> BlockCache::admit(Sequence& s, std::uint32_t budget) {
+    if (Blocks& b = blocks_of(s); b.is_filled) {
+        b.is_filled = false;
+        const std::uint32_t tokens = std::min(s.size() - s.computed, budget);
+        if (!grow(s, s.computed + tokens)) {
+            return std::nullopt;
+        }
+        return Admission{s.computed, tokens};
+    }
     const auto hits = lookup(s);
     const auto cached = static_cast<std::uint32_t>(hits.size()) * options_.block_size;
     const std::uint32_t tokens = std::min(s.size() - cached, budget);
     const std::size_t need =
         (cached + tokens + options_.block_size - 1) / options_.block_size - hits.size();
-    const auto revived = static_cast<std::size_t>(
-        std::count_if(hits.begin(), hits.end(), [this](BlockId id) { return pool_.is_free(id); }));
-    if (need + revived > pool_.free()) {
+    if (needed_for(hits, need) > pool_.free()) {
         return std::nullopt;
     }
-    for (const BlockId id : hits) {
-        pool_.touch(id);
-    }
-    Blocks& b = blocks_of(s);
-    b.ids = hits;
-    b.cached_blocks = hits.size();
+    take_up(s, hits);
+    read_upto(s, cached);
     if (s.request.repeats_hits && !hits.empty()) {
         add_stored(s, 0, hits.size());
     }
@@ -81,6 +84,25 @@ void BlockCache::release(Sequence& s) {
     pool_.release(b.ids);
     b.ids.clear();
     b.cached_blocks = 0;
+    b.is_filled = false;
+}
+
+// Blocks that leave the queue of free ones for this: fresh ones and hits nobody uses now.
+std::size_t BlockCache::needed_for(const std::vector<BlockId>& hits, std::size_t fresh) const {
+    const auto revived =
+        std::count_if(hits.begin(), hits.end(), [this](BlockId id) { return pool_.is_free(id); });
+    return fresh + static_cast<std::size_t>(revived);
+}
+
+void BlockCache::take_up(Sequence& s, const std::vector<BlockId>& hits) {
+    for (const BlockId id : hits) {
+        pool_.touch(id);
+    }
+    Blocks& b = blocks_of(s);
+    b.ids = hits;
+    b.cached_blocks = hits.size();
+    b.readout = Readout(options_.seed);
+    b.read = 0;
 }
 
 void BlockCache::publish() {

@@ -109,7 +109,7 @@ Usage ChatAnswer::usage(const Run& run) const {
         const std::uint64_t size = service_.options().engine.cache.block_size;
         u.cached = run.cached_tokens();
         const std::uint64_t full = u.prompt / size * size;
-        u.created = full > *u.cached ? full - *u.cached : 0;
+        u.created = full > *u.cached && !run.was_fetched() ? full - *u.cached : 0;
     }
     if (service_.options().parses_reasoning) {
         u.reasoning = reasoning;
@@ -358,7 +358,9 @@ std::string ChatAnswer::plain(const Run& run) const {
     } else {
         w.null();
     }
-    w.null_field("prompt_text").null_field("kv_transfer_params").null_field("ec_transfer_params");
+    w.null_field("prompt_text");
+    write_transfer(w, service_.options().engine.pd, run.offer().get());
+    w.null_field("ec_transfer_params");
     return w.null_field("metrics").close_object().take();
 }
 

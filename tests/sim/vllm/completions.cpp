@@ -283,7 +283,8 @@ private:
         w.close_array().null_field("service_tier");
         w.field("system_fingerprint", fingerprint(service_.options().version));
         write_plain_usage(w, usage(run));
-        w.null_field("kv_transfer_params").null_field("ec_transfer_params");
+        write_transfer(w, service_.options().engine.pd, run.offer().get());
+        w.null_field("ec_transfer_params");
         return w.null_field("metrics").close_object().take();
     }
 

@@ -167,6 +167,7 @@ void finished(Exposition& out, const Stats& stats, double created) {
     const auto count = [](const EngineStats& s, std::string_view reason) {
         return reason == "stop"     ? static_cast<double>(s.stopped)
                : reason == "length" ? static_cast<double>(s.cut)
+               : reason == "error"  ? static_cast<double>(s.failed)
                                     : 0.0;
     };
     for (const std::string_view reason : {"stop", "length", "abort", "error", "repetition"}) {
@@ -195,8 +196,9 @@ void counters(Exposition& out, const Stats& stats, double created) {
     };
     add("prefix_cache_queries", number(&EngineStats::cache_queries));
     add("prefix_cache_hits", number(&EngineStats::cache_hits));
-    for (const char* unused : {"external_prefix_cache_queries", "external_prefix_cache_hits",
-                               "mm_cache_queries", "mm_cache_hits"}) {
+    add("external_prefix_cache_queries", number(&EngineStats::external_queries));
+    add("external_prefix_cache_hits", number(&EngineStats::external_hits));
+    for (const char* unused : {"mm_cache_queries", "mm_cache_hits"}) {
         add(unused, zero);
     }
     add("num_preemptions", number(&EngineStats::preemptions));
@@ -206,18 +208,33 @@ void counters(Exposition& out, const Stats& stats, double created) {
     out.family("prompt_tokens_by_source_total", "counter");
     simple(out, stats, "prompt_tokens_by_source_total",
            [](const auto& s) {
-               return static_cast<double>(s.prompt_tokens) - static_cast<double>(s.cache_hits);
+               return static_cast<double>(s.prompt_tokens) - static_cast<double>(s.cache_hits) -
+                      static_cast<double>(s.external_hits);
            },
            {{"source", "local_compute"}});
     simple(out, stats, "prompt_tokens_by_source_total", number(&EngineStats::cache_hits),
            {{"source", "local_cache_hit"}});
-    simple(out, stats, "prompt_tokens_by_source_total", zero, {{"source", "external_kv_transfer"}});
+    simple(out, stats, "prompt_tokens_by_source_total", number(&EngineStats::external_hits),
+           {{"source", "external_kv_transfer"}});
     finished(out, stats, created);
     out.family("admission_rejections_total", "counter");
     for (const char* reason : {"max_num_queued_reqs", "max_num_queued_tokens"}) {
         out.bare("admission_rejections_total", {{"model_name", out.model()}, {"reason", reason}},
                  0);
     }
+}
+
+// Only an engine with the connector has them; the last two appeared with leases.
+void transfers(Exposition& out, const Stats& stats, double created) {
+    const auto add = [&](const std::string& base, std::uint64_t EngineStats::* member) {
+        counter(
+            out, stats, base,
+            [member](const EngineStats& s) { return static_cast<double>(s.*member); }, {{}},
+            created);
+    };
+    add("nixl_num_failed_transfers", &EngineStats::failed_transfers);
+    add("nixl_num_kv_expired_reqs", &EngineStats::kv_expired);
+    add("nixl_num_notifications_after_expiry", &EngineStats::late_notices);
 }
 
 void histograms(Exposition& out, const Stats& stats, double created) {
@@ -256,6 +273,9 @@ http::Response handle_metrics(const Service& s, const http::Request& request) {
     sleep_state(out, stats, s.is_asleep());
     counters(out, stats, created);
     histograms(out, stats, created);
+    if (s.options().engine.pd.connector == Connector::Nixl) {
+        transfers(out, stats, created);
+    }
     cache_config(out, s.options());
     r.content_type = "text/plain; version=1.0.0; charset=utf-8";
     r.body = out.take();

@@ -28,7 +28,7 @@ private:
         flags_.text("--model", o_.model);
         flags_.text("--api-key", o_.api_key);
         flags_.text("--sim-version", o_.version);
-        flags_.text("--kv-connector", o_.kv_connector);
+        declare_pd();
         flags_.text("--tool-call-parser", tool_parser_);
         flags_.text("--reasoning-parser", reasoning_parser_);
         flags_.text("--prefix-caching-hash-algo", o_.hash_algorithm);
@@ -89,6 +89,41 @@ private:
         flags_.toggle("--dev-mode", o_.is_dev_mode);
     }
 
+    void declare_pd() {
+        flags_.choice("--kv-connector", o_.engine.pd.connector,
+                      {{"nixl", Connector::Nixl},
+                       {"lmcache", Connector::Lmcache},
+                       {"mooncake", Connector::Mooncake}});
+        flags_.text("--pd-version", pd_version_);
+        flags_.choice("--kv-load-failure-policy", recomputes_,
+                      {{"fail", std::optional(false)}, {"recompute", std::optional(true)}});
+        flags_.text("--side-channel-host", o_.side_channel_host);
+        flags_.number("--side-channel-port", o_.side_channel_port);
+        flags_.number("--bootstrap-port", o_.bootstrap_port);
+        flags_.number("--kv-lease-ms", lease_ms_, 1, 86'400'000);
+        flags_.number("--kv-connect-ms", connect_ms_, 0, 3'600'000);
+    }
+
+    // One release in everything it decides, unless a flag says otherwise.
+    Status finish_pd() {
+        PdRules& pd = o_.engine.pd;
+        if (!pd_version_.empty()) {
+            const auto version = vllm::pd_version(pd_version_);
+            if (!version) {
+                return bad_flag("--pd-version", "a release such as 0.32.0 expected");
+            }
+            pd.version = *version;
+            o_.version = pd_version_;
+        }
+        pd.lease_us = lease_ms_ != 0 ? std::uint64_t{lease_ms_} * 1000 : pd.usual_lease_us();
+        pd.connect_us = std::uint64_t{connect_ms_} * 1000;
+        pd.recomputes = recomputes_.value_or(pd.usually_recomputes());
+        if (o_.side_channel_host.empty()) {
+            o_.side_channel_host = o_.host;
+        }
+        return {};
+    }
+
     Result<Options> finish() {
         const auto algorithm = algorithm_from(o_.hash_algorithm);
         if (!algorithm) {
@@ -100,8 +135,8 @@ private:
             return bad_flag("--max-model-len", "does not fit into the KV cache of " +
                                                    std::to_string(room) + " tokens");
         }
-        if (!o_.kv_connector.empty() && o_.kv_connector != "nixl") {
-            return bad_flag("--kv-connector", "nixl expected");
+        if (auto s = finish_pd(); !s) {
+            return std::move(s).error();
         }
         if (!reasoning_parser_.empty() && reasoning_parser_ != "qwen3") {
             return bad_flag("--reasoning-parser", "qwen3 expected");
@@ -112,6 +147,8 @@ private:
         if (o_.served_names.empty()) {
             o_.served_names.push_back(o_.model.empty() ? "sim" : o_.model);
         }
+        o_.engine.cache.keeps_content = o_.engine.pd.transfers();
+        o_.engine.cache.seed = o_.engine.seed;
         const bool is_old = o_.encoding == EventEncoding::Array;
         o_.engine.cache.algorithm = *algorithm;
         o_.engine.cache.tags_extra_keys = !is_old;
@@ -127,6 +164,10 @@ private:
 
     Flags flags_;
     bool auto_tools_ = false;
+    std::string pd_version_;
+    std::optional<bool> recomputes_;
+    std::uint32_t lease_ms_ = 0;
+    std::uint32_t connect_ms_ = 5'000;
     std::string tool_parser_;
     std::string reasoning_parser_;
     Options o_;
@@ -193,7 +234,9 @@ Answers          --enable-prompt-tokens-details  --enable-force-include-usage
                  --enable-request-id-headers  --enable-server-load-tracking  --dev-mode
                  --enable-auto-tool-choice --tool-call-parser hermes  --reasoning-parser qwen3
                  --sim-version TEXT
-P/D              --kv-connector nixl
+P/D              --kv-connector nixl|lmcache|mooncake  --pd-version X.Y.Z  --kv-lease-ms N
+                 --kv-load-failure-policy fail|recompute  --kv-connect-ms N
+                 --side-channel-host IPV4  --side-channel-port N  --bootstrap-port N
 )";
 }
 

@@ -30,7 +30,9 @@ struct Options {
     EventsConfig events;
     EventEncoding encoding = EventEncoding::Map;
     HashForm hash_form = HashForm::Integer;
-    std::string kv_connector;  // empty: none
+    std::string side_channel_host;        // empty: host
+    std::uint16_t side_channel_port = 0;  // rank N at port + N; 0: any
+    std::uint16_t bootstrap_port = 0;
 
     bool offers_discovery = true;
     bool reports_prompt_details = false;

@@ -239,9 +239,4 @@ std::variant<std::uint32_t, ApiError> room(const Params& p, std::size_t prompt_t
     return static_cast<std::uint32_t>(std::max<std::int64_t>(1, granted));
 }
 
-bool is_foreign_transfer(const json::Value& body) {
-    const json::Value* kv = body.get("kv_transfer_params");
-    return kv != nullptr && kv->flag("do_remote_prefill", false);
-}
-
 }  // namespace sluice::sim::vllm

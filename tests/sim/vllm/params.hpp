@@ -50,7 +50,5 @@ Check check_sampling(const json::Value& body, const Params& p);
 std::variant<std::uint32_t, ApiError> room(const Params& p, std::size_t prompt_tokens,
                                            std::uint32_t max_model_len,
                                            std::optional<std::uint32_t> otherwise);
-// What the client gave as kv_transfer_params.do_remote_prefill ends an engine with a connector.
-bool is_foreign_transfer(const json::Value& body);
 
 }  // namespace sluice::sim::vllm

@@ -1,9 +1,16 @@
 #include "tests/sim/vllm/request_start.hpp"
 
-#include <cstdlib>
+#include "core/base/random.hpp"
 
 namespace sluice::sim::vllm {
 namespace {
+
+ApiError given_up() {
+    ApiError e = refuse("Internal server error");
+    e.status = 500;
+    e.type = "InternalServerError";
+    return e;
+}
 
 constexpr FailureShapes kShapes{
     [](int status) {
@@ -15,6 +22,8 @@ constexpr FailureShapes kShapes{
     [] { return draining(); },
     [] { return engine_dead().response(); },
     [] { return engine_dead().body(json::Style::Spaced); },
+    [] { return given_up().response(); },
+    [] { return given_up().body(json::Style::Spaced); },
 };
 
 class LoadCount {
@@ -28,6 +37,16 @@ private:
     std::atomic<std::int64_t>& n_;
 };
 
+// The name an engine gives a request inside, which connectors see.
+std::string internal_id(const PdRules& pd, const Params& p, std::size_t prompt,
+                        std::uint32_t choice) {
+    std::string id = p.id.rfind("cmpl-", 0) == 0 ? p.id + "-" + std::to_string(prompt) : p.id;
+    if (pd.randomizes_ids()) {
+        id += "-" + random_hex_id().substr(0, 8);
+    }
+    return p.choices > 1 ? std::to_string(choice) + "_" + id : id;
+}
+
 }  // namespace
 
 void start_request(Service& s, const http::Request& request, http::Exchange& exchange,
@@ -37,14 +56,14 @@ void start_request(Service& s, const http::Request& request, http::Exchange& exc
         return exchange.send(e->response());
     }
     Engine& engine = *std::get<Engine*>(picked);
-    if (!s.options().kv_connector.empty() && is_foreign_transfer(json)) {
-        std::_Exit(kForeignTransferExit);  // what NIXL does with params it did not make
-    }
+    const PdRules& pd = s.options().engine.pd;
+    const auto transfer = std::make_shared<const TransferAsk>(read_transfer(pd, json));
     const LoadCount count(s.load());
     Run run(exchange, s.faults().of(request), kShapes);
     if (!run.passes_start()) {
         return;
     }
+    std::size_t prompts = 0;
     const Submit submit = [&](const std::vector<TokenId>& prompt, const Params& p,
                               std::uint32_t max_tokens, const Lora* lora) {
         for (std::uint32_t i = 0; i < p.choices; ++i) {
@@ -58,8 +77,11 @@ void start_request(Service& s, const http::Request& request, http::Exchange& exc
             r.session_id = p.session_id;
             r.skips_cache = p.prompt_logprobs.has_value() || (p.echoes && p.logprobs.has_value());
             r.repeats_hits = p.repeats_hits;
+            r.handoff = transfer;
+            r.id = internal_id(pd, p, prompts, i);
             run.add(engine, std::move(r));
         }
+        ++prompts;
     };
     body(run, submit);
 }

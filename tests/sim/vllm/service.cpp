@@ -51,6 +51,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/sim/requests"},
     {"DELETE", "/sim/requests"},
     {"GET", "/sim/cache"},
+    {"GET", "/sim/leases"},
     {"POST", "/sim/fault"},
     {"DELETE", "/sim/fault"},
 };
@@ -118,8 +119,34 @@ Status Service::start() {
             }
         }
         engines_.push_back(std::make_unique<Engine>(options_.engine, *model_, publisher));
+        const std::uint16_t base = options_.side_channel_port;
+        if (auto s = engines_.back()->start_link(
+                options_.side_channel_host,
+                base == 0 ? base : static_cast<std::uint16_t>(base + rank));
+            !s) {
+            return s;
+        }
     }
-    return {};
+    return options_.engine.pd.connector == Connector::Mooncake ? start_bootstrap() : Status();
+}
+
+Status Service::start_bootstrap() {
+    bootstrap_ = std::make_unique<http::Server>(
+        options_.host, options_.bootstrap_port, [this](auto& request, auto& exchange) {
+            if (request.path != "/query") {
+                return exchange.send(detail(404, "Not Found"));
+            }
+            json::Writer w;
+            w.open_object();
+            for (std::size_t rank = 0; rank < engines_.size(); ++rank) {
+                const KvLink& link = *engines_[rank]->link();
+                w.key(std::to_string(rank)).open_object().field("engine_id", link.engine_id());
+                w.key("worker_addr").open_object().field("host", link.host());
+                w.field("port", std::uint64_t{link.port()}).close_object().close_object();
+            }
+            exchange.send(json_reply(w.close_object().take()));
+        });
+    return bootstrap_->listen();
 }
 
 std::variant<Engine*, ApiError> Service::pick(const http::Request& request) const {

@@ -14,6 +14,7 @@
 #include "tests/sim/engine/record.hpp"
 #include "tests/sim/engine/text_model.hpp"
 #include "tests/sim/support/exchange.hpp"
+#include "tests/sim/support/http_server.hpp"
 #include "tests/sim/vllm/api_error.hpp"
 #include "tests/sim/vllm/engine.hpp"
 #include "tests/sim/vllm/options.hpp"
@@ -33,6 +34,10 @@ public:
     const std::vector<std::unique_ptr<Engine>>& engines() const noexcept { return engines_; }
     const std::vector<std::unique_ptr<Publisher>>& publishers() const noexcept {
         return publishers_;
+    }
+    // Where Mooncake's decode engines ask for this one; 0: nowhere.
+    std::uint16_t bootstrap_port() const noexcept {
+        return bootstrap_ == nullptr ? std::uint16_t{0} : bootstrap_->port();
     }
     FaultBoard& faults() noexcept { return faults_; }
     std::uint64_t started_s() const noexcept { return started_s_; }
@@ -54,6 +59,7 @@ public:
     Record& record() noexcept { return record_; }
 
 private:
+    Status start_bootstrap();
     // Everything that generates nothing.
     http::Response reply(const http::Request& request);
     bool is_authorized(const http::Request& request) const;
@@ -62,6 +68,7 @@ private:
     std::unique_ptr<TextModel> model_;
     std::vector<std::unique_ptr<Publisher>> publishers_;  // one a rank, or none
     std::vector<std::unique_ptr<Engine>> engines_;        // one a rank
+    std::unique_ptr<http::Server> bootstrap_;
     FaultBoard faults_;
     std::uint64_t started_s_;
     std::atomic<std::int64_t> load_{0};
