@@ -141,7 +141,8 @@ def test_what_only_engines_may_say_to_each_other_is_dropped(gateway, engines):
         with RawClient(vip) as client:
             client.send(request_bytes("POST", path, {
                 "kv_transfer_params": weapon, "model": "tiny", "prompt": "hello", "input": "hello",
-                "max_tokens": 1, "vllm_xargs": {"kv_cache_report_mode": "full", "keep": 1}}))
+                "max_tokens": 1, "vllm_xargs": {"kv_cache_report_mode": "full", "keep": 1,
+                                               "kv_transfer_params": "x"}}))
             assert client.read_reply() is not None, path
     assert engine.child.poll() is None, "the engine was ended by a client's transfer fields"
     seen = generations(engine)[0]["body"]
