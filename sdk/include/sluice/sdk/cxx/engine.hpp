@@ -9,7 +9,7 @@
 //   };
 //
 // Optional members, each a NULL slot when absent: plan, build_leg, on_reply, hash_blocks,
-// on_served, activate, deactivate.
+// on_served, activate, deactivate. on_reply may take the sluice_error as well: for FAIL's text.
 //
 // Threads: attach, detach: event; plan, build_leg, on_reply, hash_blocks, on_served: request;
 //          info: any.
