@@ -1,0 +1,123 @@
+#include "core/route/handoffs.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::route {
+
+Handoff Ledger::open(std::string object, std::uint64_t endpoint, std::uint64_t lease_us,
+                     std::uint64_t now_us) {
+    Handoff out;
+    out.ledger_ = shared_from_this();
+    out.object_ = std::move(object);
+    out.endpoint_ = endpoint;
+    out.since_us_ = now_us;
+    out.lease_us_ = lease_us;
+    const std::lock_guard lock(mu_);
+    expire(now_us);
+    accounts_[endpoint].live += 1;
+    return out;
+}
+
+void Ledger::expire(std::uint64_t now_us) {
+    for (auto it = accounts_.begin(); it != accounts_.end();) {
+        auto& abandoned = it->second.abandoned;
+        // In the order they were given up, which is nearly that of their ends.
+        while (!abandoned.empty() && abandoned.front() <= now_us) {
+            abandoned.pop_front();
+            counts_.expired += 1;
+        }
+        const bool is_idle = it->second.live == 0 && abandoned.empty();
+        it = is_idle ? accounts_.erase(it) : std::next(it);
+    }
+}
+
+std::size_t Ledger::outstanding(std::uint64_t endpoint, std::uint64_t now_us) {
+    const std::lock_guard lock(mu_);
+    expire(now_us);
+    const auto it = accounts_.find(endpoint);
+    return it == accounts_.end() ? 0 : it->second.live + it->second.abandoned.size();
+}
+
+HandoffCounts Ledger::counts(std::uint64_t now_us) {
+    const std::lock_guard lock(mu_);
+    expire(now_us);
+    return counts_;
+}
+
+void Ledger::forget(std::uint64_t endpoint) {
+    const std::lock_guard lock(mu_);
+    if (const auto it = accounts_.find(endpoint); it != accounts_.end()) {
+        counts_.expired += it->second.abandoned.size();
+        it->second.abandoned.clear();
+    }
+}
+
+void Ledger::settle(std::uint64_t endpoint, std::uint64_t HandoffCounts::* end) {
+    const std::lock_guard lock(mu_);
+    counts_.*end += 1;
+    accounts_[endpoint].live -= 1;
+}
+
+void Ledger::abandon(std::uint64_t endpoint, std::uint64_t until_us) {
+    const std::lock_guard lock(mu_);
+    Account& account = accounts_[endpoint];
+    account.live -= 1;
+    if (account.abandoned.size() == kMostAbandoned) {
+        account.abandoned.pop_front();
+        counts_.expired += 1;
+    }
+    account.abandoned.push_back(until_us);
+}
+
+Handoff::Handoff(Handoff&& other) noexcept
+    : ledger_(std::move(other.ledger_)),
+      object_(std::move(other.object_)),
+      endpoint_(other.endpoint_),
+      since_us_(other.since_us_),
+      lease_us_(other.lease_us_),
+      is_given_(other.is_given_) {}
+
+Handoff& Handoff::operator=(Handoff&& other) noexcept {
+    if (this != &other) {
+        abandon();
+        ledger_ = std::move(other.ledger_);
+        object_ = std::move(other.object_);
+        endpoint_ = other.endpoint_;
+        since_us_ = other.since_us_;
+        lease_us_ = other.lease_us_;
+        is_given_ = other.is_given_;
+    }
+    return *this;
+}
+
+bool Handoff::is_good(std::uint64_t now_us) const noexcept {
+    const std::uint64_t age = now_us - std::min(now_us, since_us_);
+    return ledger_ != nullptr && !is_given_ && (lease_us_ == 0 || age < lease_us_ / 2);
+}
+
+std::optional<std::string_view> Handoff::give(std::uint64_t now_us) noexcept {
+    if (!is_good(now_us)) {
+        return std::nullopt;
+    }
+    is_given_ = true;
+    return object_;
+}
+
+void Handoff::end(std::uint64_t HandoffCounts::* as) noexcept {
+    if (ledger_) {
+        ledger_->settle(endpoint_, as);
+        ledger_.reset();
+    }
+}
+
+void Handoff::abandon() noexcept {
+    if (ledger_ && lease_us_ == 0) {
+        end(&HandoffCounts::unused);
+    } else if (ledger_) {
+        ledger_->abandon(endpoint_, since_us_ + lease_us_);
+        ledger_.reset();
+    }
+}
+
+}  // namespace sluice::route
