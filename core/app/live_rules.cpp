@@ -158,7 +158,10 @@ admin::RuleLive Live::rule_status(const rules::RulePtr& rule) {
     for (std::size_t i = 0; i < service->pool->size(); ++i) {
         const fleet::Member& member = (*service->pool)[i];
         admin::EndpointLive live = endpoint_of(*service, i, now);
-        if (service->kv) {
+        if (service->pd) {
+            live.queued = service->pd->admission->queued(member.endpoint->id());
+        }
+        if (service->is_kv_watched(i)) {
             live.kv = kv_of(*service->kv_members[i], stats, *rule, now);
         }
         out.changed_us = std::max(out.changed_us, member.endpoint->changed_us());

@@ -88,6 +88,8 @@ public:
         return block_tokens_.load(std::memory_order_relaxed);
     }
     std::string version() const;
+    // Another value: another engine process. 0 = not known.
+    std::uint64_t epoch() const noexcept { return epoch_.load(std::memory_order_relaxed); }
     // Empty when nobody reports models, which is the common case on plain rules.
     bool has_models() const noexcept { return has_models_.load(std::memory_order_relaxed); }
     std::shared_ptr<const std::vector<Model>> models() const { return models_.get(); }

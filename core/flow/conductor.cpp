@@ -12,6 +12,17 @@ namespace {
 // Without an engine instance every answer is the client's.
 class NoEngine final : public route::Engine {
 public:
+    sluice_status plan(const sluice_request&, sluice_plan&, sluice_error*) const noexcept override {
+        return SLUICE_E_UNSUPPORTED;
+    }
+    sluice_status build_leg(const route::LegAsk&, sluice_leg_out&,
+                            sluice_error*) const noexcept override {
+        return SLUICE_E_UNSUPPORTED;
+    }
+    sluice_status on_reply(const route::LegAsk&, const sluice_reply&, sluice_reply_out&,
+                           sluice_error*) const noexcept override {
+        return SLUICE_E_UNSUPPORTED;
+    }
     route::Judgement judge(std::size_t, const sluice_request&, int, std::span<const sluice_pair>,
                            std::string_view) const noexcept override {
         return route::Judgement::Relay;
@@ -35,6 +46,20 @@ std::optional<rules::Refusal> check_probes(const rules::Rule& next, const rules:
         break;
     }
     return std::nullopt;
+}
+
+// What an endpoint that is down may have held is gone when it comes back.
+void forget_down(const route::Service& service) {
+    const auto stays = [&service](std::uint64_t endpoint) {
+        for (std::size_t i = 0; i < service.pool->size(); ++i) {
+            if ((*service.pool)[i].endpoint->id() == endpoint) {
+                return service.pool->excluded(i, {}, now_us()) != fleet::Excluded::Down;
+            }
+        }
+        return false;
+    };
+    service.pd->sessions.retain(stays);
+    service.pd->prefixes.retain(stays);
 }
 
 }  // namespace
@@ -151,16 +176,20 @@ void Conductor::abandoned(const rules::RulePtr& next) {
 void Conductor::hand_over_routes() {
     EngineRoutes routes;
     for (const auto& [number, kept] : kept_) {
-        for (const fleet::Member& member : kept.service->pool->members()) {
+        for (std::size_t i = 0; i < kept.service->pool->size(); ++i) {
+            const fleet::Member& member = (*kept.service->pool)[i];
             EngineRoute& route = routes[member.endpoint->id()];
             route.endpoint = member.endpoint;
             route.is_read_elsewhere = route.is_read_elsewhere || kept.reader != nullptr;
             route.ranks = std::max(route.ranks, kept.rule->kv.dp_ranks);
-            if (kept.plane) {
+            if (kept.service->is_kv_watched(i)) {
                 route.planes.push_back(kept.plane);
             }
             if (auto feed = republisher_.feed(number, member.spec.id)) {
                 route.feeds.push_back(std::move(feed));
+            }
+            if (kept.pd) {
+                route.pairs.push_back(kept.pd);
             }
         }
     }
@@ -216,10 +245,10 @@ void Conductor::applied(const std::shared_ptr<const rules::Table>& table) {
         std::vector<plugin::AttachmentPtr> by_index;
         for (const fleet::Member& member : kept.service->pool->members()) {
             const auto it = kept.attachments.find(member.endpoint->id());
-            by_index.push_back(it == kept.attachments.end() ? nullptr : it->second);
+            by_index.push_back(it == kept.attachments.end() ? nullptr : it->second.attachment);
         }
         if (kept.engine) {
-            service->engine = make_engine(kept.engine, by_index);
+            service->engine = make_engine(kept.engine, by_index, infos_of(kept));
         } else {
             service->engine = std::make_shared<NoEngine>();
         }
@@ -250,6 +279,9 @@ void Conductor::tick() {
         }
         if (kept.key) {
             refresh_key(kept, false);
+        }
+        if (kept.pd) {
+            forget_down(*kept.service);
         }
     }
 }

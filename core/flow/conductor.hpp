@@ -10,6 +10,7 @@
 //   probe                             address and the probe's own fields are     Prober
 //   attachment (subscription, load)   endpoint, engine instance, watch and ranks Kept
 //   KvPlane (inventory)               the rule has kvExactMode; by endpoint id   Kept
+//   PdState (sessions, queues, ...)   the rule is a P/D rule; by endpoint id     Kept
 //   engine and selector instance      the plugin's part of the rule is           PluginBook
 //   selector's state (a cursor)       its instance is                            the instance
 //   Breaker                           rule and endpoint are, and cb_enable       Kept
@@ -86,18 +87,23 @@ private:
         rules::RulePtr rule;
         route::ServicePtr service;
         std::shared_ptr<route::KvPlane> plane;  // null without kvExactMode
+        std::shared_ptr<route::PdState> pd;     // null without pd_disagg_mode
         EnginePtr engine;
         std::string events_from;  // kvEventsFrom
         EnginePtr reader;         // of them, where the engine's own plugin does not read them
         // What the attachments below were asked for with; when it changes they are made anew.
-        std::uint32_t watch = 0;
         std::uint32_t ranks = 0;
         std::shared_ptr<route::RuleTotals> totals;
         std::map<std::uint64_t, std::shared_ptr<route::EndpointTotals>>
-            endpoint_totals;                                              // by EndpointSpec::id
-        std::map<std::uint64_t, plugin::AttachmentPtr> attachments;       // by endpoint id
-        std::map<std::uint64_t, plugin::AttachmentPtr> read_attachments;  // the reader's
-        std::map<std::uint64_t, fleet::BreakerPtr> breakers;              // by EndpointSpec::id
+            endpoint_totals;  // by EndpointSpec::id
+        struct Attached {
+            plugin::AttachmentPtr attachment;
+            std::uint32_t watch = 0;
+        };
+        using Attachments = std::map<std::uint64_t, Attached>;  // by endpoint id
+        Attachments attachments;
+        Attachments read_attachments;                         // the reader's
+        std::map<std::uint64_t, fleet::BreakerPtr> breakers;  // by EndpointSpec::id
         route::OccupancyPtr occupancy = std::make_shared<route::Occupancy>();
         fleet::BackendKeyPtr key;  // null without backend_auth_file
         bool is_key_lost = false;
@@ -116,7 +122,14 @@ private:
     static route::Totals totals_of(const rules::Rule& rule, Kept& kept);
     std::optional<rules::Refusal> check_event_source(const rules::Rule& next) const;
     void take_reader(const rules::Rule& rule, Kept& kept);
+    static void take_pd(const rules::Rule& rule, Kept& kept, route::Service& service);
+    // Brings `held` in line with `infos`; an endpoint that `wanted` does not name is not attached.
+    static void attach_all(const EnginePtr& engine, const std::vector<plugin::EndpointInfo>& infos,
+                           const std::map<std::uint64_t, std::uint32_t>& wanted,
+                           Kept::Attachments& held);
     void attach(const rules::Rule& rule, const fleet::Pool& pool, Kept& kept);
+    // What adapters see of the rule's endpoints, by pool index.
+    static std::vector<plugin::EndpointInfo> infos_of(const Kept& kept);
     void hand_over_routes();
     // Ends the probes that neither a rule nor a health object has.
     void retain_probes(const Directory& directory);

@@ -1,5 +1,6 @@
 // How the conductor makes the Service of a rule from what the rule had before.
 #include <algorithm>
+#include <set>
 
 #include "core/base/log.hpp"
 #include "core/flow/conductor.hpp"
@@ -56,41 +57,6 @@ route::KvCounters counters_of(const rules::Rule& rule) {
     return out;
 }
 
-using Attachments = std::map<std::uint64_t, plugin::AttachmentPtr>;
-
-// Brings `held` in line with the pool; nothing is attached anew without a watch.
-void attach_all(const EnginePtr& engine, const rules::Rule& rule, const fleet::Pool& pool,
-                const std::string& authorization, std::uint32_t watch, Attachments& held) {
-    Attachments next;
-    for (const fleet::Member& member : pool.members()) {
-        const std::uint64_t id = member.endpoint->id();
-        if (const auto it = held.find(id); it != held.end()) {
-            next.insert(*it);
-            continue;
-        }
-        if (watch == 0 || next.contains(id)) {
-            continue;
-        }
-        plugin::EndpointInfo info;
-        info.id = id;
-        info.roles = SLUICE_ROLE_WHOLE;
-        info.base_url = member.endpoint->base_url();
-        info.name = member.endpoint->name();
-        info.address = info.name.substr(0, info.name.rfind(':'));
-        info.authorization = authorization;
-        info.num_dp_ranks = rule.kv.dp_ranks;
-        info.weight = member.spec.weight;
-        auto attached = engine->attach(info, watch);
-        if (attached) {
-            next.emplace(id, std::move(*attached));
-        } else {
-            log::error("endpoint cannot be watched",
-                       {{"endpoint", info.name}, {"reason", attached.error().what}});
-        }
-    }
-    held = std::move(next);
-}
-
 const fleet::Member* member_of(const route::ServicePtr& service, std::uint64_t endpoint) {
     if (service) {
         for (const fleet::Member& member : service->pool->members()) {
@@ -143,65 +109,6 @@ std::shared_ptr<const route::Selector> Conductor::selector_of(const rules::RuleP
     return make_selector(std::move(*view));
 }
 
-// Endpoints that stay keep their attachment; plain rules that name no engine watch nothing, because
-// nobody said that an engine answers there.
-void Conductor::attach(const rules::Rule& rule, const fleet::Pool& pool, Kept& kept) {
-    const bool is_exact = rule.kv.exact_mode != 0;
-    const bool is_watched = kept.engine && (is_exact || rule.is_engine_given);
-    const bool is_read_elsewhere = is_exact && kept.reader != nullptr;
-    const auto watch = static_cast<std::uint32_t>(
-        !is_watched ? 0
-                    : SLUICE_WATCH_LOAD | SLUICE_WATCH_MODELS |
-                          (is_exact && !is_read_elsewhere ? SLUICE_WATCH_KV : 0));
-    if (watch != kept.watch || rule.kv.dp_ranks != kept.ranks) {
-        // The adapter was told otherwise. Other rules may hold what we let go of here: then it
-        // stays, and is given to us again.
-        kept.attachments.clear();
-        kept.read_attachments.clear();
-        kept.watch = watch;
-        kept.ranks = rule.kv.dp_ranks;
-    }
-    const auto authorization = kept.key ? *kept.key->authorization() : std::string();
-    attach_all(kept.engine, rule, pool, authorization, watch, kept.attachments);
-    // The other gateway is no engine: it gets no key.
-    attach_all(kept.reader, rule, pool, {}, is_read_elsewhere ? SLUICE_WATCH_KV : 0,
-               kept.read_attachments);
-}
-
-void Conductor::take_engine(const rules::Rule& rule, Kept& kept, route::Service& service) {
-    auto engine = plugins_.engine(rule);
-    if (!engine) {
-        log::error("engine adapter cannot be made",
-                   {{"rule", rule.id}, {"reason", engine.error().what}});
-        return;
-    }
-    if (kept.engine != *engine) {
-        kept.attachments.clear();
-    }
-    kept.engine = *engine;
-    service.traits = traits_of(**engine);
-}
-
-// Events that another gateway publishes are read by the plugin that reads vLLM's form, whatever the
-// engine is: as part of its own attachment where it is the engine's plugin, else as one of its own.
-void Conductor::take_reader(const rules::Rule& rule, Kept& kept) {
-    kept.events_from = rules::event_addresses(rule).events_from;
-    EnginePtr reader;
-    if (plugins_.needs_reader(rule)) {
-        auto made = plugins_.reader(rule);
-        if (made) {
-            reader = *made;
-        } else {
-            log::error("events of another gateway cannot be read",
-                       {{"rule", rule.id}, {"reason", made.error().what}});
-        }
-    }
-    if (kept.reader != reader) {
-        kept.read_attachments.clear();
-        kept.reader = std::move(reader);
-    }
-}
-
 void Conductor::take_plane(const rules::Rule& rule, Kept& kept, route::Service& service) {
     if (rule.kv.exact_mode == 0) {
         kept.plane.reset();
@@ -221,6 +128,28 @@ void Conductor::take_plane(const rules::Rule& rule, Kept& kept, route::Service& 
     }
 }
 
+void Conductor::take_pd(const rules::Rule& rule, Kept& kept, route::Service& service) {
+    if (!rule.pd.is_on) {
+        kept.pd.reset();
+        return;
+    }
+    if (!kept.pd) {
+        kept.pd = std::make_shared<route::PdState>();
+    }
+    kept.pd->admission->set_limits({rule.pd.max_inflight, rule.pd.queue_depth});
+    std::set<std::uint64_t> members;
+    for (const fleet::Member& member : service.pool->members()) {
+        members.insert(member.endpoint->id());
+    }
+    const auto stays = [&members](std::uint64_t id) {
+        return members.contains(id);
+    };
+    kept.pd->sessions.retain(stays);
+    kept.pd->prefixes.retain(stays);
+    kept.pd->admission->retain(stays);
+    service.pd = kept.pd;
+}
+
 void Conductor::take_key(const rules::Rule& rule, Kept& kept) {
     if (rule.auth_file.empty()) {
         kept.key.reset();
@@ -236,8 +165,8 @@ void Conductor::take_key(const rules::Rule& rule, Kept& kept) {
 void Conductor::refresh_key(Kept& kept, bool is_forced) {
     const auto changed = kept.key->refresh(is_forced);
     if (changed && *changed) {
-        for (const auto& [id, attachment] : kept.attachments) {
-            attachment->set_authorization(*kept.key->authorization());
+        for (const auto& [id, watched] : kept.attachments) {
+            watched.attachment->set_authorization(*kept.key->authorization());
         }
     }
     // Said once: the file is looked at every few seconds.
@@ -297,6 +226,7 @@ std::shared_ptr<route::Service> Conductor::make_service(const rules::RulePtr& ru
     take_engine(*rule, kept, *service);
     take_reader(*rule, kept);
     take_plane(*rule, kept, *service);
+    take_pd(*rule, kept, *service);
     kept.rule = rule;
     return service;
 }

@@ -148,9 +148,15 @@ void EngineEvents::facts(const sluice_engine_facts& facts) {
     route->learned_ranks =
         std::max(route->learned_ranks, std::min(facts.num_dp_ranks, kMaxLearnedRanks));
     const bool has_grown = ranks_of(*route) != before;
-    if (is_another && !route->is_read_elsewhere) {
+    if (is_another) {
         // Another process answers there now: its cache is empty.
-        reset(facts.endpoint, SLUICE_ANY);
+        if (!route->is_read_elsewhere) {
+            reset(facts.endpoint, SLUICE_ANY);
+        }
+        for (const auto& pair : route->pairs) {
+            pair->handoffs->forget(facts.endpoint);
+            pair->prefixes.retain([&](std::uint64_t id) { return id != facts.endpoint; });
+        }
     }
     for (const auto& plane : route->planes) {
         plane->facts(facts.endpoint, facts.block_tokens);

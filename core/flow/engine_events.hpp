@@ -13,6 +13,7 @@
 #include "core/flow/event_feed.hpp"
 #include "core/plugin/engine_sink.hpp"
 #include "core/route/kv_plane.hpp"
+#include "core/route/pd_state.hpp"
 
 namespace sluice::flow {
 
@@ -20,6 +21,7 @@ namespace sluice::flow {
 struct EngineRoute {
     fleet::EndpointPtr endpoint;
     std::vector<std::shared_ptr<route::KvPlane>> planes;  // of rules with kvExactMode
+    std::vector<std::shared_ptr<route::PdState>> pairs;   // of P/D rules
     std::uint32_t ranks = 1;                              // that rules declare
     // What the engine showed; outlives edits of the rules.
     std::uint32_t learned_ranks = 1;

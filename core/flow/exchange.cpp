@@ -3,6 +3,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/random.hpp"
 #include "core/flow/offload.hpp"
+#include "core/flow/pd_exchange.hpp"
 #include "core/flow/reply.hpp"
 #include "core/flow/upstream_head.hpp"
 #include "core/http/respond.hpp"
@@ -21,19 +22,23 @@ Exchange::Exchange(WorkerState& worker, const rules::ListenAddress& listener,
       scratch_(worker.scratch.take()),
       receipt_(scratch_->receipt),
       reply_(scratch_->reply),
-      observer_(scratch_->observer) {
+      observer_(scratch_->observer),
+      scene_{.worker = worker, .client = client, .receipt = receipt_, .halt = halt_},
+      leg_(scene_, reply_, scratch_->upstream_head) {
     const std::string_view peer = client.peer();
-    client_ip_ = peer.substr(0, peer.rfind(':'));
-    if (client_ip_.starts_with('[')) {
-        client_ip_ = client_ip_.substr(1, client_ip_.size() - 2);
+    std::string_view ip = peer.substr(0, peer.rfind(':'));
+    if (ip.starts_with('[')) {
+        ip = ip.substr(1, ip.size() - 2);
     }
+    scene_.client_ip = ip;
     const std::string_view id = usable_request_id(client.head());
     receipt_.id = id.empty() ? random_hex_id() : std::string(id);
     receipt_.started_us = wall_us();
-    receipt_.client = client_ip_;
+    receipt_.client = ip;
 }
 
 Exchange::~Exchange() {
+    pd_.reset();
     scratch_->reset();
     worker_.scratch.give_back(std::move(scratch_));
     if (reader_) {
@@ -48,40 +53,21 @@ net::Task<void> Exchange::run() {
         goes_on = co_await tokenize();
     }
     goes_on = goes_on && edit_body();
-    if (goes_on) {
+    if (goes_on && service_->pd) {
+        pd_ = std::make_unique<PdExchange>(*this);
+        goes_on = co_await pd_->run();
+    } else if (goes_on) {
         goes_on = co_await dispatch();
     }
-    if (goes_on) {
+    if (goes_on && ready_) {
+        co_await answer_ready();
+    } else if (goes_on) {
         co_await relay();
     }
     if (refusal_) {
         co_await answer_refusal();
     }
     settle();
-}
-
-std::uint64_t Exchange::since_start_us() const noexcept {
-    return worker_.loop.now_us() - std::min(worker_.loop.now_us(), client_.started_us());
-}
-
-net::Wait Exchange::wait_ms(std::uint64_t ms) noexcept {
-    const std::uint64_t own = worker_.loop.after(std::chrono::milliseconds(ms));
-    return {std::min(own, deadline_us_), &halt_};
-}
-
-net::Wait Exchange::next_wait(std::uint64_t ms) noexcept {
-    silence_.begin(worker_.loop.now_us(), wait_ms(ms).deadline_us);
-    return same_wait();
-}
-
-bool Exchange::is_pause(const Error& error) {
-    const std::uint64_t now = worker_.loop.now_us();
-    if (error.code != Code::Timeout || now < silence_.deadline_us() || silence_.is_over(now)) {
-        return false;
-    }
-    is_gone_ = silence_.is_gone(worker_.loop, service_->addresses[*chosen_],
-                                (*service_->pool)[*chosen_].endpoint);
-    return !is_gone_;
 }
 
 void Exchange::interrupted() {
@@ -216,7 +202,8 @@ net::Task<bool> Exchange::receive() {
 }
 
 net::Task<bool> Exchange::tokenize() {
-    if (!service_->kv || !route::has_prompt(facts_)) {
+    const bool is_wanted = service_->kv || service_->rule->pd.min_prompt_tokens > 0;
+    if (!is_wanted || !route::has_prompt(facts_)) {
         co_return true;
     }
     has_prompt_ = true;
@@ -301,6 +288,9 @@ bool Exchange::edit_body() {
     }
     scratch_->pieces = edits_->pieces();
     body_bytes_ = edits_->size_after();
+    if (service_->pd) {
+        return true;  // adapters are shown the members
+    }
     // The pieces point into the body and the edits; the reader is free for others.
     facts_.body = nullptr;
     worker_.readers.give_back(std::move(reader_));
@@ -310,14 +300,15 @@ bool Exchange::edit_body() {
 void Exchange::count(const Usage& usage) {
     in_flight_.carried(client_.bytes_received(), client_.bytes_sent());
     in_flight_.end();
-    if (!chosen_) {
+    if (!leg_.has_run()) {
         return;
     }
-    if (status_ != 0 && *chosen_ < service_->totals.endpoints.size()) {
-        service_->totals.endpoints[*chosen_]->bytes.fetch_add(
+    const std::size_t answered = leg_.index();
+    if (status_ != 0 && answered < service_->totals.endpoints.size()) {
+        service_->totals.endpoints[answered]->bytes.fetch_add(
             client_.bytes_received() + client_.bytes_sent(), std::memory_order_relaxed);
     }
-    if (service_->kv && status_ >= 200 && status_ < 300) {
+    if (service_->is_kv_watched(held_by()) && status_ >= 200 && status_ < 300) {
         count_echo();
         if (service_->traits.hears_served && receipt_.outcome == route::Outcome::Ok) {
             tell_served(usage);
@@ -338,7 +329,7 @@ void Exchange::count_echo() {
                                   : counters.echo_agree)
         ->add();
     if (!is_denied && status_ == 200 && is_text_prompt_) {
-        service_->kv_members[*chosen_]->note_tokens_agree();
+        service_->kv_members[held_by()]->note_tokens_agree();
     }
 }
 
@@ -347,14 +338,15 @@ void Exchange::tell_served(const Usage& usage) {
         return tokens && *tokens < SLUICE_ANY ? static_cast<std::uint32_t>(*tokens)
                                               : std::uint32_t{SLUICE_ANY};
     };
-    const std::uint32_t block = service_->block_tokens(*chosen_);
+    const std::uint32_t block = service_->block_tokens(held_by());
     const std::vector<std::uint32_t>& tokens = scratch_->prompt.tokens;
     const bool is_known = has_prompt_ && scratch_->prompt.miss.empty() && !tokens.empty();
     sluice_served served{};
     served.size = sizeof served;
     served.dp_rank = SLUICE_ANY;
     served.prompt_tokens = told(usage.prompt_tokens);
-    served.cached_tokens = told(usage.cached_tokens);
+    served.cached_tokens =
+        !predicted_by_ ? told(usage.cached_tokens) : cached_tokens_.value_or(SLUICE_ANY);
     const std::size_t length = is_known                             ? tokens.size()
                                : served.prompt_tokens != SLUICE_ANY ? served.prompt_tokens
                                                                     : 0;
@@ -365,11 +357,11 @@ void Exchange::tell_served(const Usage& usage) {
     if (is_known && tokens.size() >= block) {
         const kv::Key first =
             kv::next_key(kv::root_key(served_model_, facts_.salt), std::span(tokens).first(block));
-        if (service_->kv_members[*chosen_]->note_first_block(first)) {
+        if (service_->kv_members[held_by()]->note_first_block(first)) {
             served.flags |= SLUICE_SERVED_REPEAT;
         }
     }
-    service_->engine->served(*chosen_, served);
+    service_->engine->served(held_by(), served);
 }
 
 void Exchange::settle() {
@@ -378,17 +370,20 @@ void Exchange::settle() {
     if (usage.cached_tokens) {
         receipt_.reported_cached = static_cast<std::int64_t>(*usage.cached_tokens);
     }
+    if (pd_) {
+        if (cached_tokens_) {
+            receipt_.reported_cached = *cached_tokens_;
+        }
+        pd_->settle();
+    }
     if (is_stream_counted_) {
         worker_.metrics.stream_ended(receipt_.model);
     }
-    if (!receipt_.legs.empty()) {
-        route::LegRecord& leg = receipt_.legs.back();
-        leg.done_us = since_start_us();
-        leg.bytes = client_.bytes_sent();
+    if (leg_.has_run()) {
+        leg_.record().done_us = since_start_us();
+        leg_.record().bytes = client_.bytes_sent();
     }
-    upstream_.close();
-    permit_.release();
-    lease_.release();
+    leg_.close();
     place_.release();
     count(usage);
     const double ttfb = first_byte_us_ == 0 ? -1.0 : static_cast<double>(first_byte_us_) * 1e-6;

@@ -17,8 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/fleet/breaker.hpp"
-#include "core/fleet/silence.hpp"
+#include "core/flow/leg.hpp"
 #include "core/flow/observer.hpp"
 #include "core/flow/shared.hpp"
 #include "core/http/server.hpp"
@@ -28,6 +27,8 @@
 #include "core/route/gate.hpp"
 
 namespace sluice::flow {
+
+class PdExchange;
 
 class Exchange {
 public:
@@ -39,6 +40,8 @@ public:
     net::Task<void> run();
 
 private:
+    friend class PdExchange;  // in the place of dispatch() on a P/D rule
+
     // Each step fills members; false: refusal_ says what to answer, or the client is gone.
     net::Task<bool> receive();
     bool is_taken();
@@ -47,32 +50,26 @@ private:
     bool edit_body();
     net::Task<bool> dispatch();
     net::Task<void> relay();
+    net::Task<void> answer_ready();
 
     // One attempt at the chosen endpoint.
     enum class Attempt { Answered, Elsewhere, Over };
     net::Task<Attempt> attempt(const route::Decision& decision);
-    net::Task<Status> send_and_read_head();
+    route::Question question() const;
+    void note_prediction(const route::Decision& decision);
+    // Waits a moment for the first part behind the head; Head: whether it came or not.
+    net::Task<Leg::End> peek(bool is_error);
     net::Task<Status> read_rest_of_error(bool is_error);
-    // False: the endpoint's breaker lets nobody through now.
-    bool take_permit(const fleet::Member& member);
     bool refuse_unrouted();
     // What the attempt came to when no answer could be had.
-    Attempt lose_connect(const Error& error);
-    Attempt lose(const Error& error);
+    Attempt lose(Leg::End end);
     // What the attempt came to when the answer says that something is wrong.
     Attempt judge(const route::Decision& decision);
     Attempt judge_first_event(const route::Decision& decision, std::string_view error);
     route::Judgement ask_adapter(int status, std::string_view text) const;
     bool is_load(route::Judgement judgement) const;
     bool has_alternative(std::size_t chosen, route::Judgement judgement) const;
-    // Whether the rule as it is now (null: gone) still has an endpoint of this request's pool.
-    bool is_still_in(const route::Service* now, std::size_t index) const;
     void pass_over_removed();
-    // Until when to wait for the endpoint's next bytes, at most `ms` (0 = no limit). When nothing
-    // came until then is_pause() says whether to wait on; an endpoint that is gone is no pause.
-    net::Wait next_wait(std::uint64_t ms) noexcept;
-    net::Wait same_wait() noexcept { return {silence_.deadline_us(), &halt_}; }
-    bool is_pause(const Error& error);
     net::Task<void> fail_relay(const Error& error);
     void note_error_event();
 
@@ -81,21 +78,21 @@ private:
     net::Task<void> answer_refusal();
     net::Task<void> end_stream_with_error(std::string_view code, std::string_view message);
     // The exchange as a whole has taken too long: its own limit, or the rule's cap.
-    bool is_overdue() const noexcept { return worker_.loop.now_us() >= deadline_us_; }
+    bool is_overdue() const noexcept { return scene_.is_overdue(); }
     bool is_capped() const noexcept { return worker_.loop.now_us() >= cap_us_; }
     bool refuse_timeout();
     void client_left();
     // A wait was ended from outside: the client is gone, or the gateway stops.
     void interrupted();
-    fleet::Endpoint& endpoint() const { return *(*service_->pool)[*chosen_].endpoint; }
     void settle();
     void count(const Usage& usage);
     void count_echo();
     void tell_served(const Usage& usage);
-    net::Wait wait_ms(std::uint64_t ms) noexcept;
-    std::uint64_t since_start_us() const noexcept;
+    // Whose blocks the answer tells of: prefill's, where a request was split.
+    std::size_t held_by() const noexcept { return predicted_by_.value_or(leg_.index()); }
+    net::Wait wait_ms(std::uint64_t ms) noexcept { return scene_.wait_ms(ms); }
+    std::uint64_t since_start_us() const noexcept { return scene_.since_start_us(); }
     bool is_json_body() const noexcept;
-    route::LegRecord& leg() noexcept { return receipt_.legs.back(); }
 
     WorkerState& worker_;
     const rules::ListenAddress& listener_;
@@ -108,10 +105,11 @@ private:
     Observer& observer_;
     std::unique_ptr<json::BodyReader> reader_;  // while the body is viewed
 
+    Scene scene_;
+    Leg leg_;  // the one that answers, or the last one tried
     route::ServicePtr service_;
     route::Facts facts_;
     std::string served_model_;
-    std::string_view client_ip_;
     std::string_view body_;
     bool has_prompt_ = false;
     bool is_text_prompt_ = false;  // its tokens are ours, not the client's
@@ -121,19 +119,27 @@ private:
     std::optional<route::Refusal> refusal_;
     route::Ticket place_;  // in the rule
     route::InFlight in_flight_;
-    std::optional<std::size_t> chosen_;  // pool index of the last attempt
-    fleet::Lease lease_;
-    fleet::Permit permit_;
-    fleet::Silence silence_;
-    http::UpstreamStream upstream_;
-    std::string_view first_part_;  // of the answer; upstream_'s until it is read on, or scratch_'s
+    std::string_view first_part_;  // of the answer; the leg's until it is read on, or scratch_'s
     bool has_first_part_ = false;
-    bool is_gone_ = false;                     // the endpoint: its port refuses while we wait
-    std::uint64_t deadline_us_ = net::kNever;  // of the whole exchange, the cap included
-    std::uint64_t cap_us_ = net::kNever;       // max_stream_duration_sec
+    std::uint32_t role_ = route::kAnyRole;  // of a P/D rule: who is asked for whole requests
+    std::size_t legs_before_ = 0;           // of the receipt, that dispatch() did not send
+    std::uint64_t session_ = 0;             // of a P/D rule; 0 = none
+    // Of a split request.
+    std::optional<std::size_t> predicted_by_;     // its prefill endpoint
+    std::optional<std::uint32_t> cached_tokens_;  // there, for the client's usage
+    // A whole answer that is here already.
+    struct Ready {
+        int status = 200;
+        std::vector<std::pair<std::string, std::string>> headers;
+        std::string body;
+    };
+    std::optional<Ready> ready_;
+    std::uint64_t cap_us_ = net::kNever;  // max_stream_duration_sec
     std::uint64_t first_byte_us_ = 0;
     int status_ = 0;  // what the client was answered; 0 = nothing
     bool is_stream_counted_ = false;
+    bool has_begun_ = false;          // bytes of a split request's answer came
+    std::unique_ptr<PdExchange> pd_;  // null: the rule does not split
 };
 
 }  // namespace sluice::flow

@@ -30,6 +30,7 @@ bool Exchange::find_service() {
         }
     }
     service_ = directory.services[*found.rule];
+    scene_.service = service_.get();
     const rules::Rule& rule = *service_->rule;
     receipt_.rule = service_->names->rule;
     receipt_.rule_number = rule.number;
@@ -38,10 +39,10 @@ bool Exchange::find_service() {
     client_.set_client_idle(std::chrono::milliseconds(rule.timeouts.client_idle_ms));
     cap_us_ = client_.started_us() +
               std::uint64_t{rule.max_stream_sec == 0 ? kDaySec : rule.max_stream_sec} * 1'000'000U;
-    deadline_us_ = cap_us_;
+    scene_.deadline_us = cap_us_;
     if (rule.timeouts.total_ms > 0) {
-        deadline_us_ =
-            std::min(deadline_us_, client_.started_us() + rule.timeouts.total_ms * 1000U);
+        scene_.deadline_us =
+            std::min(scene_.deadline_us, client_.started_us() + rule.timeouts.total_ms * 1000U);
     }
     if (auto refusal = service_->gate.enter(rule, client_.peer(), place_)) {
         refuse(std::move(*refusal));

@@ -6,44 +6,30 @@
 
 namespace sluice::flow {
 
-Exchange::Attempt Exchange::lose_connect(const Error& error) {
-    if (error.code == Code::Cancelled) {
-        interrupted();
-        return Attempt::Over;
+Exchange::Attempt Exchange::lose(Leg::End end) {
+    switch (end) {
+        case Leg::End::Head:
+            return Attempt::Answered;
+        case Leg::End::Interrupted:
+            interrupted();
+            return Attempt::Over;
+        case Leg::End::Overdue:
+        case Leg::End::Late:
+            refuse_timeout();
+            return Attempt::Over;
+        case Leg::End::Unreached:
+        case Leg::End::TakenOut:
+            return Attempt::Elsewhere;
+        case Leg::End::Gone:
+        case Leg::End::Died:
+            if (service_->rule->retry.after_dispatch) {
+                return Attempt::Elsewhere;
+            }
+            break;
+        case Leg::End::Garbled:
+            break;
     }
-    if (is_overdue()) {
-        leg().verdict = "connect_timeout";
-        refuse_timeout();
-        return Attempt::Over;
-    }
-    const std::uint64_t now = worker_.loop.now_us();
-    endpoint().pass_over(fleet::Mark::Refused, now);
-    permit_.failed("no connection", now);
-    leg().verdict = "connect_failed";
-    return Attempt::Elsewhere;
-}
-
-// Connected, but nothing came that could be given to the client.
-Exchange::Attempt Exchange::lose(const Error& error) {
-    if (error.code == Code::Cancelled) {
-        interrupted();
-        return Attempt::Over;
-    }
-    const std::uint64_t now = worker_.loop.now_us();
-    if (error.code == Code::Timeout && !is_gone_) {
-        if (!is_overdue()) {
-            permit_.failed("no answer in time", now);
-        }
-        leg().verdict = "first_byte_timeout";
-        refuse_timeout();
-        return Attempt::Over;
-    }
-    permit_.failed(is_gone_ ? "its port refuses connections" : "it died before it answered", now);
-    leg().verdict = is_gone_ ? "gone" : "died";
-    if (service_->rule->retry.after_dispatch && error.code != Code::Protocol) {
-        return Attempt::Elsewhere;
-    }
-    if (is_gone_) {
+    if (end == Leg::End::Gone) {
         refuse({502,
                 "endpoint_gone",
                 "the endpoint is silent and its port refuses connections",
@@ -52,7 +38,7 @@ Exchange::Attempt Exchange::lose(const Error& error) {
     } else {
         refuse({502,
                 "upstream_failed",
-                "the endpoint failed before it answered: " + error.what,
+                "the endpoint failed before it answered: " + std::string(leg_.failure()),
                 {},
                 "api_error"});
     }
@@ -70,10 +56,10 @@ route::Judgement Exchange::ask_adapter(int status, std::string_view text) const 
     request.request_id = {receipt_.id.data(), receipt_.id.size()};
     request.path = {facts_.path.data(), facts_.path.size()};
     request.model = {served_model_.data(), served_model_.size()};
-    request.client = {client_ip_.data(), client_ip_.size()};
-    request.attempt = receipt_.legs.back().attempt - 1;
+    request.client = {scene_.client_ip.data(), scene_.client_ip.size()};
+    request.attempt = leg_.record().attempt - 1;
     request.body = {reinterpret_cast<const std::uint8_t*>(body_.data()), body_.size()};
-    return service_->engine->judge(*chosen_, request, status, headers, text);
+    return service_->engine->judge(leg_.index(), request, status, headers, text);
 }
 
 // Full, not broken: by the adapter's word, or because the answer asks to come again later.
@@ -89,37 +75,38 @@ Exchange::Attempt Exchange::judge(const route::Decision& decision) {
     const route::Judgement judgement = ask_adapter(status_, first_part_);
     if (judgement == route::Judgement::Elsewhere) {
         // 502 to 504 come from what stands before an engine, and pass.
-        endpoint().pass_over(status_ == 500 ? fleet::Mark::Draining : fleet::Mark::Refused, now);
+        leg_.endpoint().pass_over(status_ == 500 ? fleet::Mark::Draining : fleet::Mark::Refused,
+                                  now);
     }
-    is_load(judgement) ? permit_.release() : permit_.origin_error(now);
+    is_load(judgement) ? leg_.permit().release() : leg_.permit().origin_error(now);
     const bool may_go_on =
         judgement == route::Judgement::Elsewhere || judgement == route::Judgement::Busy;
     if (may_go_on && has_alternative(decision.index, judgement)) {
-        leg().verdict = judgement == route::Judgement::Busy ? "busy" : "draining";
+        leg_.record().verdict = judgement == route::Judgement::Busy ? "busy" : "draining";
         return Attempt::Elsewhere;
     }
     if (is_load(judgement) && reply_.header("Retry-After").empty()) {
         reply_.ask_to_come_later();
     }
-    leg().verdict = "relayed";
+    leg_.record().verdict = "relayed";
     return Attempt::Answered;
 }
 
 // A stream whose first event is an error: the client has seen nothing of it yet.
 Exchange::Attempt Exchange::judge_first_event(const route::Decision& decision,
                                               std::string_view error) {
-    leg().verdict = "relayed";
+    leg_.record().verdict = "relayed";
     if (ask_adapter(500, error) != route::Judgement::Elsewhere) {
-        permit_.answered();
+        leg_.permit().answered();
         return Attempt::Answered;
     }
     const std::uint64_t now = worker_.loop.now_us();
-    endpoint().pass_over(fleet::Mark::Gone, now);
-    permit_.failed("its core is gone", now);
+    leg_.endpoint().pass_over(fleet::Mark::Gone, now);
+    leg_.permit().failed("its core is gone", now);
     if (!has_alternative(decision.index, route::Judgement::Elsewhere)) {
         return Attempt::Answered;
     }
-    leg().verdict = "gone";
+    leg_.record().verdict = "gone";
     return Attempt::Elsewhere;
 }
 
@@ -127,8 +114,8 @@ Exchange::Attempt Exchange::judge_first_event(const route::Decision& decision,
 void Exchange::note_error_event() {
     if (ask_adapter(500, observer_.error()) == route::Judgement::Elsewhere) {
         const std::uint64_t now = worker_.loop.now_us();
-        endpoint().pass_over(fleet::Mark::Gone, now);
-        permit_.failed("its core is gone", now);
+        leg_.endpoint().pass_over(fleet::Mark::Gone, now);
+        leg_.permit().failed("its core is gone", now);
     }
 }
 
@@ -148,15 +135,15 @@ bool Exchange::has_alternative(std::size_t chosen, route::Judgement judgement) c
     // A primary that is full is not out: its backup stays one.
     const bool spares_backups =
         judgement == route::Judgement::Busy && !(*service_->pool)[chosen].spec.backup;
-    if (receipt_.legs.size() > service_->rule->retry.connect) {
+    if (receipt_.legs.size() - legs_before_ > service_->rule->retry.connect) {
         return false;
     }
-    const route::ServicePtr now = service_of(*worker_.directory, service_->rule->number);
     for (std::size_t i = 0; i < service_->pool->size(); ++i) {
         const bool is_tried =
             std::find(scratch_->tried.begin(), scratch_->tried.end(), i) != scratch_->tried.end();
         const bool is_spared = spares_backups && (*service_->pool)[i].spec.backup;
-        if (i != chosen && !is_tried && !is_spared && is_still_in(now.get(), i) &&
+        const bool is_aside = role_ != route::kAnyRole && (*service_->pool)[i].spec.role != role_;
+        if (i != chosen && !is_tried && !is_spared && !is_aside && scene_.is_still_in(i) &&
             service_->pool->excluded(i, served_model_, worker_.loop.now_us()) ==
                 fleet::Excluded::No) {
             return true;

@@ -1,13 +1,14 @@
 // The last part of an exchange: relaying the answer, and what is said when it breaks off.
 #include "core/base/log.hpp"
-#include "core/flow/exchange.hpp"
+#include "core/flow/pd_exchange.hpp"
 #include "core/flow/reply.hpp"
+#include "core/flow/usage_patch.hpp"
 
 namespace sluice::flow {
 
 net::Task<void> Exchange::relay() {
     const std::uint64_t chunk_gap_ms = service_->rule->timeouts.chunk_gap_ms;
-    client_.set_send_deadline(deadline_us_);
+    client_.set_send_deadline(scene_.deadline_us);
     const Observer::Kind kind = Observer::kind_of(reply_.header("Content-Type"));
     observer_.begin(kind);
     if (kind == Observer::Kind::Events) {
@@ -16,8 +17,15 @@ net::Task<void> Exchange::relay() {
         worker_.metrics.stream_began(receipt_.model);
     }
     client_.release_body();
-    client_.send_head(status_, reply_.for_client(receipt_.id),
-                      reply_.client_framing(client_.head().method == "HEAD"), reply_.reason());
+    // What prefill had cached stands in the place of what decode was given.
+    std::optional<UsagePatch> patch;
+    http::Framing framing = reply_.client_framing(client_.head().method == "HEAD");
+    const bool is_split = pd_ && pd_->is_split();
+    if (cached_tokens_ && kind != Observer::Kind::Other) {
+        patch.emplace(*cached_tokens_);
+        framing = http::Framing::chunked();
+    }
+    client_.send_head(status_, reply_.for_client(receipt_.id, !is_split), framing, reply_.reason());
     if (!has_first_part_) {
         const Status flushed = co_await client_.flush();
         if (!flushed) {
@@ -28,13 +36,20 @@ net::Task<void> Exchange::relay() {
     std::string_view bytes = first_part_;
     bool has_bytes = has_first_part_;
     while (true) {
-        const bool is_complete = upstream_.is_complete();
+        const bool is_complete = leg_.upstream().is_complete();
         if (has_bytes) {
+            if (patch) {
+                bytes = patch->apply(bytes, is_complete);
+            }
+            if (is_split && !has_begun_) {
+                has_begun_ = true;
+                pd_->decode_began();
+            }
             observer_.see(bytes);
             if (is_complete && kind == Observer::Kind::Events && status_ < 300 &&
                 !observer_.has_events()) {
                 receipt_.outcome = route::Outcome::Truncated;
-                permit_.failed("its stream held no event", worker_.loop.now_us());
+                leg_.permit().failed("its stream held no event", worker_.loop.now_us());
                 co_await end_stream_with_error("empty_stream",
                                                "the endpoint's stream held no event");
                 co_return;
@@ -58,9 +73,9 @@ net::Task<void> Exchange::relay() {
             co_await fail_relay(late);
             co_return;
         }
-        auto part = co_await upstream_.read_body(next_wait(chunk_gap_ms));
-        while (!part && is_pause(part.error())) {
-            part = co_await upstream_.read_body(same_wait());
+        auto part = co_await leg_.upstream().read_body(leg_.next_wait(chunk_gap_ms));
+        while (!part && leg_.is_pause(part.error())) {
+            part = co_await leg_.upstream().read_body(leg_.same_wait());
         }
         if (!part) {
             co_await fail_relay(part.error());
@@ -72,7 +87,30 @@ net::Task<void> Exchange::relay() {
     if (!observer_.error().empty()) {
         note_error_event();
     }
-    permit_.completed();
+    leg_.permit().completed();
+}
+
+// An answer that is here as a whole.
+net::Task<void> Exchange::answer_ready() {
+    status_ = ready_->status;
+    std::vector<http::Header> fields;
+    bool has_id = false;
+    for (const auto& [name, value] : ready_->headers) {
+        has_id = has_id || http::equals_ignore_case(name, "x-request-id");
+        fields.push_back({name, value});
+    }
+    if (!has_id) {
+        fields.push_back({"X-Request-Id", receipt_.id});
+    }
+    observer_.begin(Observer::kind_of(http::header_value(fields, "Content-Type")));
+    observer_.see(ready_->body);
+    client_.set_send_deadline(scene_.deadline_us);
+    client_.release_body();
+    client_.send_head(status_, fields, http::Framing::of_length(ready_->body.size()));
+    const Status sent = co_await client_.send_body(ready_->body, true);
+    if (!sent) {
+        client_left();
+    }
 }
 
 // The answer cannot be completed: whoever follows a stream is told in it, others see it break.
@@ -82,8 +120,12 @@ net::Task<void> Exchange::fail_relay(const Error& error) {
         client_left();
         co_return;
     }
-    const bool is_timeout = error.code == Code::Timeout && !is_gone_;
+    const bool is_timeout = error.code == Code::Timeout && !leg_.is_gone();
     const bool is_late = is_timeout && is_overdue();
+    const bool is_split = pd_ && pd_->is_split();
+    if (is_split && !is_timeout && !is_stopped) {
+        pd_->decode_broke(has_begun_);
+    }
     struct Said {
         const char* verdict;
         const char* code;     // of a stream's last event
@@ -98,19 +140,20 @@ net::Task<void> Exchange::fail_relay(const Error& error) {
                    "max_stream_duration"}
         : is_late ? Said{"cut_off", "total_timeout", "the rule's limit for one request has passed",
                          "response_stalled"}
-        : is_timeout
-            ? Said{"stalled", "stream_stalled", "the endpoint fell silent", "response_stalled"}
-        : is_gone_
+        : is_timeout ? Said{"stalled", is_split ? "pd_decode_stream_timeout" : "stream_stalled",
+                            "the endpoint fell silent", "response_stalled"}
+        : leg_.is_gone()
             ? Said{"gone", "endpoint_gone",
                    "the endpoint is silent and its port refuses connections", "endpoint_gone"}
             : Said{"died", "stream_truncated", "the endpoint ended within its answer",
                    "response_truncated"};
-    leg().verdict = said.verdict;
+    leg_.record().verdict = said.verdict;
     if (!is_stopped && !is_late) {
-        permit_.failed(said.message, worker_.loop.now_us());
+        leg_.permit().failed(said.message, worker_.loop.now_us());
     }
-    log::warn("response broke off",
-              {{"endpoint", leg().endpoint}, {"request_id", receipt_.id}, {"reason", error.what}});
+    log::warn("response broke off", {{"endpoint", leg_.record().endpoint},
+                                     {"request_id", receipt_.id},
+                                     {"reason", error.what}});
     receipt_.outcome = is_timeout ? route::Outcome::Timeout : route::Outcome::Truncated;
     if (observer_.kind() == Observer::Kind::Events) {
         co_await end_stream_with_error(said.code, said.message);
@@ -125,7 +168,7 @@ net::Task<void> Exchange::end_stream_with_error(std::string_view code, std::stri
     client_.close_after();
     client_.set_send_deadline(net::kNever);
     // The engine is to stop now, not when the client has taken the last of it.
-    upstream_.close();
+    leg_.upstream().close();
     const std::string event =
         std::string(observer_.event_gap()) + error_event(code, message, receipt_.id);
     const Status sent = co_await client_.send_body(event, true);

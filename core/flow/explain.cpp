@@ -2,6 +2,8 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/random.hpp"
+#include "core/flow/sdk_request.hpp"
+#include "core/route/prompt_chain.hpp"
 #include "core/rules/json_value.hpp"
 
 namespace sluice::flow {
@@ -14,6 +16,7 @@ Error invalid(std::string_view what) {
 // What of the question is not the request itself.
 struct Asked {
     std::string rule, listener, path, host, x_model;
+    std::uint64_t session = 0;
 };
 
 Result<Asked> read_asked(std::string_view json) {
@@ -36,6 +39,10 @@ Result<Asked> read_asked(std::string_view json) {
                     out.host = *text.text();
                 } else if (http::equals_ignore_case(field, "x-model")) {
                     out.x_model = *text.text();
+                } else {
+                    const http::Header header{field, *text.text()};
+                    const std::uint64_t session = route::session_of({&header, 1}, nullptr, nullptr);
+                    out.session = session == 0 ? out.session : session;
                 }
             }
         } else if (name == "rule" && value.unsigned_integer() != nullptr) {
@@ -81,6 +88,79 @@ Result<route::ServicePtr> find_service(const Directory& directory, const Asked& 
                                          : "no rule of that listener takes the request"};
     }
     return directory.services[*found.rule];
+}
+
+void add_leg(const route::Service& at, route::LegKind kind, const route::Decision& decision,
+             route::Receipt& receipt) {
+    route::LegRecord leg;
+    leg.kind = kind;
+    leg.endpoint = at.names->endpoints[decision.index];
+    leg.rank = decision.rank;
+    leg.tier = decision.tier;
+    leg.matched_blocks = decision.matched_blocks;
+    leg.verdict = "dry_run";
+    receipt.legs.push_back(leg);
+    if (decision.block_tokens != 0 && kind != route::LegKind::Decode) {
+        receipt.predicted_cached =
+            std::int64_t{decision.matched_blocks} * std::int64_t{decision.block_tokens};
+    }
+}
+
+// Both legs as they would be chosen now, nobody waiting for a place; one where the request is not
+// split or a role has nobody.
+void explain_pair(route::Question question, const SdkRequest::From& from, route::Ladder& ladder,
+                  route::Chain& chain, route::Receipt& receipt) {
+    const route::Service& at = question.service;
+    const rules::PdSpec& spec = at.rule->pd;
+    sluice_plan plan{};
+    plan.size = sizeof plan;
+    plan.kind = SLUICE_PLAN_WHOLE;
+    if (from.view != nullptr) {
+        SdkRequest request(from);
+        if (at.engine->plan(request.at_attempt(0), plan, nullptr) == SLUICE_E_UNSUPPORTED) {
+            receipt.outcome = route::Outcome::Refused;
+            receipt.error_code = "pd_unsupported_request";
+            return;
+        }
+    }
+    const bool is_short = from.prompt != nullptr && from.prompt->miss.empty() &&
+                          from.prompt->tokens.size() < spec.min_prompt_tokens;
+    if (spec.is_cache_aware && from.view != nullptr) {
+        route::assign_chain(chain, *from.view, from.facts, from.served_model, from.prompt);
+        question.chain = &chain;
+    }
+    question.role = rules::kRoleDecode;
+    const route::Decision decode = ladder.choose(question, receipt);
+    route::Decision prefill;
+    if (plan.kind == SLUICE_PLAN_SEQUENTIAL && !is_short) {
+        question.role = rules::kRolePrefill;
+        prefill = ladder.choose(question, receipt);
+        if (prefill.is_found && decode.is_found) {
+            add_leg(at, route::LegKind::Prefill, prefill, receipt);
+            add_leg(at, route::LegKind::Decode, decode, receipt);
+            return;
+        }
+        if (prefill.to_wait_for) {
+            receipt.outcome = route::Outcome::Refused;
+            receipt.error_code = "pd_overloaded";
+            return;
+        }
+    } else if (decode.is_found) {
+        add_leg(at, route::LegKind::Whole, decode, receipt);
+        return;
+    }
+    question.role = rules::kRoleWhole;
+    route::Decision spare = ladder.choose(question, receipt);
+    spare.tier = route::Tier::Rescue;
+    if (!spare.is_found && decode.is_found && spec.has_decode_fallback) {
+        spare = decode;
+    }
+    if (spare.is_found) {
+        add_leg(at, route::LegKind::Whole, spare, receipt);
+        return;
+    }
+    receipt.outcome = route::Outcome::Refused;
+    receipt.error_code = "pd_pool_unavailable";
 }
 
 }  // namespace
@@ -145,7 +225,8 @@ Result<std::string> explain(Shared& shared, std::string_view json) {
         served = alias->second;
     }
     route::Prompt prompt;
-    const bool has_prompt = at.kv && route::has_prompt(facts);
+    const bool has_prompt =
+        (at.kv || at.rule->pd.min_prompt_tokens > 0) && route::has_prompt(facts);
     if (has_prompt) {
         const std::uint64_t begun = now_us();
         std::shared_ptr<const tokens::Model> model;
@@ -157,32 +238,40 @@ Result<std::string> explain(Shared& shared, std::string_view json) {
         receipt.cached_segments = prompt.cached_segments;
     }
     route::Ladder ladder;
-    const route::Decision decision = ladder.choose({.service = at,
-                                                    .facts = facts,
-                                                    .served_model = served,
-                                                    .prompt = has_prompt ? &prompt : nullptr,
-                                                    .tried = {},
-                                                    .request_id = receipt.id,
-                                                    .client = {},
-                                                    .is_dry_run = true,
-                                                    .now_us = now_us()},
-                                                   receipt);
+    route::Chain chain;
+    route::Question wanted{.service = at,
+                           .facts = facts,
+                           .served_model = served,
+                           .prompt = has_prompt ? &prompt : nullptr,
+                           .tried = {},
+                           .request_id = receipt.id,
+                           .client = {},
+                           .is_dry_run = true,
+                           .now_us = now_us()};
+    if (at.pd) {
+        wanted.session = asked->session;
+        if (wanted.session == 0) {
+            wanted.session = route::session_of({}, body, &reader);
+        }
+        explain_pair(wanted,
+                     {.facts = facts,
+                      .request_id = receipt.id,
+                      .served_model = served,
+                      .client = {},
+                      .body = body == nullptr ? std::string_view() : body->text(),
+                      .view = body,
+                      .prompt = wanted.prompt,
+                      .is_dry_run = true},
+                     ladder, chain, receipt);
+        return receipt.to_json();
+    }
+    const route::Decision decision = ladder.choose(wanted, receipt);
     if (!decision.is_found) {
         receipt.outcome = route::Outcome::Refused;
         receipt.error_code = "no_healthy_backend";
         return receipt.to_json();
     }
-    route::LegRecord leg;
-    leg.endpoint = at.names->endpoints[decision.index];
-    leg.rank = decision.rank;
-    leg.tier = decision.tier;
-    leg.matched_blocks = decision.matched_blocks;
-    leg.verdict = "dry_run";
-    receipt.legs.push_back(leg);
-    if (decision.block_tokens != 0) {
-        receipt.predicted_cached =
-            std::int64_t{decision.matched_blocks} * std::int64_t{decision.block_tokens};
-    }
+    add_leg(at, route::LegKind::Whole, decision, receipt);
     return receipt.to_json();
 }
 

@@ -24,6 +24,8 @@ public:
     // came.
     void settle(const route::Receipt& receipt, int status, double seconds, double ttfb_seconds,
                 std::uint64_t bytes_to_client, std::uint64_t bytes_from_client);
+    // The label of a model; of one too many "other".
+    const std::string& label(std::string_view model) { return of_model(model).label; }
     void stream_began(std::string_view model) { of_model(model).active_streams->add(1); }
     void stream_ended(std::string_view model) { of_model(model).active_streams->add(-1); }
 

@@ -2,6 +2,7 @@
 
 #include "core/rules/event_addresses.hpp"
 #include "core/rules/json_value.hpp"
+#include "core/rules/key.hpp"
 
 namespace sluice::flow {
 namespace {
@@ -90,96 +91,6 @@ private:
     std::shared_ptr<const plugin::SelectorView> view_;
 };
 
-sluice_str borrowed(const std::string& s) noexcept {
-    return {s.data(), s.size()};
-}
-
-// Borrows from `info`.
-sluice_endpoint seen_by_plugins(const plugin::EndpointInfo& info) noexcept {
-    sluice_endpoint out{};
-    out.size = sizeof out;
-    out.roles = info.roles;
-    out.id = info.id;
-    out.base_url = borrowed(info.base_url);
-    out.address = borrowed(info.address);
-    out.name = borrowed(info.name);
-    out.fields = borrowed(info.fields);
-    out.num_dp_ranks = info.num_dp_ranks;
-    out.weight = info.weight;
-    return out;
-}
-
-class EngineAdapter final : public route::Engine {
-public:
-    EngineAdapter(EnginePtr engine, const std::vector<plugin::AttachmentPtr>& attachments)
-        : engine_(std::move(engine)), attachments_(attachments.begin(), attachments.end()) {}
-
-    route::Judgement judge(std::size_t pool_index, const sluice_request& request, int status,
-                           std::span<const sluice_pair> headers,
-                           std::string_view body) const noexcept override {
-        const plugin::AttachmentPtr attachment =
-            pool_index < attachments_.size() ? attachments_[pool_index].lock() : nullptr;
-        const auto held = attachment ? attachment->hold() : nullptr;
-        if (!held) {
-            return route::Judgement::Relay;
-        }
-        const sluice_endpoint endpoint = seen_by_plugins(attachment->endpoint());
-        sluice_leg leg{};
-        leg.size = sizeof leg;
-        leg.request = &request;
-        leg.endpoint = &endpoint;
-        leg.at = held->at();
-        leg.kind = SLUICE_LEG_SINGLE;
-        leg.dp_rank = SLUICE_ANY;
-        leg.peer_dp_rank = SLUICE_ANY;
-        sluice_reply reply{};
-        reply.size = sizeof reply;
-        reply.http_code = static_cast<std::uint32_t>(status);
-        reply.num_headers = static_cast<std::uint32_t>(headers.size());
-        reply.headers = headers.data();
-        reply.body = {reinterpret_cast<const std::uint8_t*>(body.data()), body.size()};
-        sluice_reply_out out{};
-        out.size = sizeof out;
-        const auto discard = [](void*, const void*, std::size_t) -> sluice_status {
-            return SLUICE_OK;
-        };
-        out.handoff = {nullptr, discard};
-        out.body = {nullptr, discard};
-        out.set_header = [](void*, sluice_str, sluice_str) -> sluice_status {
-            return SLUICE_OK;
-        };
-        out.prompt_ids = [](void*, const std::uint32_t*, std::size_t) {
-        };
-        if (engine_->on_reply(leg, reply, out, nullptr) != SLUICE_OK) {
-            return route::Judgement::Relay;
-        }
-        switch (out.next) {
-            case SLUICE_NEXT_BUSY:
-                return route::Judgement::Busy;
-            case SLUICE_NEXT_ELSEWHERE:
-                return route::Judgement::Elsewhere;
-            case SLUICE_NEXT_FAIL:
-                return route::Judgement::Fail;
-            default:
-                return route::Judgement::Relay;
-        }
-    }
-
-    void served(std::size_t pool_index, const sluice_served& what) const noexcept override {
-        const plugin::AttachmentPtr attachment =
-            pool_index < attachments_.size() ? attachments_[pool_index].lock() : nullptr;
-        if (const auto held = attachment ? attachment->hold() : nullptr) {
-            engine_->on_served(held->at(), what);
-        }
-    }
-
-private:
-    EnginePtr engine_;
-    // Only the rule in force holds them: a request that goes on after an edit must not keep the
-    // subscription of an endpoint that was removed.
-    std::vector<std::weak_ptr<plugin::Attachment>> attachments_;
-};
-
 template <class Instance>
 Result<std::shared_ptr<Instance>> obtain(
     plugin::Registry& registry, plugin::Runtime& runtime,
@@ -250,9 +161,28 @@ std::shared_ptr<const route::Selector> make_selector(
     return std::make_shared<SelectorAdapter>(std::move(view));
 }
 
-std::shared_ptr<const route::Engine> make_engine(
-    EnginePtr engine, const std::vector<plugin::AttachmentPtr>& attachments) {
-    return std::make_shared<EngineAdapter>(std::move(engine), attachments);
+std::string endpoint_fields(const rules::Rule& rule, const rules::EndpointSpec& spec,
+                            const plugin::Plugin& plugin) {
+    Json::Object out;
+    const plugin::Schema* schema = plugin.endpoint_schema();
+    const auto body = Json::parse(rule.json);
+    const Json* endpoints = body ? member(*body, "endpoints") : nullptr;
+    if (schema == nullptr || endpoints == nullptr || endpoints->array() == nullptr) {
+        return "{}";
+    }
+    for (const Json& one : *endpoints->array()) {
+        const auto number = [&one](const char* name) -> std::uint64_t {
+            const Json* value = member(one, name);
+            const auto* n = value == nullptr ? nullptr : value->unsigned_integer();
+            return n == nullptr ? 0 : *n;
+        };
+        const Json* ip = member(one, "endpointIP");
+        if (ip != nullptr && ip->text() != nullptr && rules::canonical_ip(*ip->text()) == spec.ip &&
+            number("targetPort") == spec.port && number("ep_role") == spec.role) {
+            take(&one, *schema, out);
+        }
+    }
+    return Json(std::move(out)).dump();
 }
 
 route::EngineTraits traits_of(const plugin::EngineInstance& engine) {
@@ -268,7 +198,7 @@ route::EngineTraits traits_of(const plugin::EngineInstance& engine) {
 
 std::optional<rules::Refusal> PluginBook::check(const rules::Rule& rule,
                                                 const rules::Rule* previous,
-                                                std::vector<rules::Warning>& warnings) const {
+                                                std::vector<rules::Warning>& warnings) {
     for (const std::string& name : {rule.engine, rule.selector}) {
         const plugin::PluginPtr plugin = registry_.find(name);
         if (!plugin) {
@@ -289,6 +219,14 @@ std::optional<rules::Refusal> PluginBook::check(const rules::Rule& rule,
                               "another gateway's events are read by the plugin " +
                                   std::string(kReader) + ", which is not loaded",
                               {}};
+    }
+    if (rule.pd.is_on) {
+        const auto instance = engine(rule);
+        if (!instance || !(*instance)->can(SLUICE_CAP_PD)) {
+            return rules::Refusal{400, "pd_engine_unsupported", "pd_disagg_mode",
+                                  "the engine " + rule.engine + " does not split requests",
+                                  "false, or another engine"};
+        }
     }
     return std::nullopt;
 }

@@ -33,7 +33,7 @@ public:
 
     // What the plugins of a rule say to it; the first refusal ends it.
     std::optional<rules::Refusal> check(const rules::Rule& rule, const rules::Rule* previous,
-                                        std::vector<rules::Warning>& warnings) const;
+                                        std::vector<rules::Warning>& warnings);
     Result<EnginePtr> engine(const rules::Rule& rule);
     // The rule takes its KV events from another gateway, and its engine's plugin does not read
     // those.
@@ -66,7 +66,11 @@ std::shared_ptr<const route::Selector> make_selector(
     std::shared_ptr<const plugin::SelectorView> view);
 // `attachments` by pool index; empty pointers where nothing is attached. Not kept alive.
 std::shared_ptr<const route::Engine> make_engine(
-    EnginePtr engine, const std::vector<plugin::AttachmentPtr>& attachments);
+    EnginePtr engine, const std::vector<plugin::AttachmentPtr>& attachments,
+    std::vector<plugin::EndpointInfo> infos);
+// The object a plugin gets with an endpoint: those of its fields that the endpoint schema names.
+std::string endpoint_fields(const rules::Rule& rule, const rules::EndpointSpec& spec,
+                            const plugin::Plugin& plugin);
 route::EngineTraits traits_of(const plugin::EngineInstance& engine);
 
 }  // namespace sluice::flow

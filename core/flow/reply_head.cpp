@@ -46,14 +46,19 @@ void ReplyHead::clear() {
     comes_later_ = false;
 }
 
-http::HeaderSpan ReplyHead::for_client(std::string_view request_id) {
+http::HeaderSpan ReplyHead::for_client(std::string_view request_id, bool keeps_id) {
     client_fields_.clear();
     bool has_id = false;
     for (const http::Header& h : headers_) {
         if (is_framing_field(h.name) || http::is_hop_by_hop(h.name, connection_)) {
             continue;
         }
-        has_id = has_id || http::equals_ignore_case(h.name, "x-request-id");
+        if (http::equals_ignore_case(h.name, "x-request-id")) {
+            if (!keeps_id) {
+                continue;
+            }
+            has_id = true;
+        }
         client_fields_.push_back(h);
     }
     if (!has_id) {

@@ -30,8 +30,9 @@ public:
     void ask_to_come_later() noexcept { comes_later_ = true; }
 
     // The fields that go on to the client: without those of this hop and of framing, with
-    // X-Request-Id added where the engine gave none. Valid until the next assign().
-    http::HeaderSpan for_client(std::string_view request_id);
+    // X-Request-Id added where the engine gave none, or where its own is not the client's. Valid
+    // until the next assign().
+    http::HeaderSpan for_client(std::string_view request_id, bool keeps_id = true);
     // How the client's body is framed; an answer to HEAD says the length its body would have.
     http::Framing client_framing(bool is_head_request) const noexcept;
 

@@ -110,6 +110,9 @@ void scrape_kv(const route::Service& service, KvFamilies& out) {
     const std::uint64_t now = now_us();
     const std::uint64_t wall = wall_us();
     for (std::size_t i = 0; i < service.pool->size(); ++i) {
+        if (!service.is_kv_watched(i)) {
+            continue;
+        }
         const route::KvMember& member = *service.kv_members[i];
         const std::string ep_idx = std::to_string((*service.pool)[i].spec.ep_idx);
         std::uint64_t blocks = 0;
@@ -143,6 +146,49 @@ void scrape_kv(const route::Service& service, KvFamilies& out) {
     }
 }
 
+struct PdFamilies {
+    Family sessions{
+        "loxilb_pd_sessions_active", "Sessions that have a pair of endpoints.", Kind::Gauge, {}};
+    Family prefixes{
+        "loxilb_pd_trie_nodes", "Pieces of prompts whose endpoint is known.", Kind::Gauge, {}};
+    Family leases{"loxilb_pd_leases_outstanding",
+                  "Hand-offs a prefill endpoint holds blocks for.",
+                  Kind::Gauge,
+                  {}};
+    Family ended{"loxilb_pd_leases_total", "Hand-offs by how they ended.", Kind::Counter, {}};
+    Family waiting{"loxilb_pd_admission_waiting",
+                   "Requests that wait for a prefill endpoint.",
+                   Kind::Gauge,
+                   {}};
+    double num_sessions = 0;
+    double num_prefixes = 0;
+};
+
+void scrape_pd(const route::Service& service, PdFamilies& out) {
+    const std::string number = std::to_string(service.rule->number);
+    const std::uint64_t now = now_us();
+    route::PdState& state = *service.pd;
+    out.num_sessions += static_cast<double>(state.sessions.size());
+    out.num_prefixes += static_cast<double>(state.prefixes.size());
+    for (const fleet::Member& member : service.pool->members()) {
+        if (member.spec.role != rules::kRolePrefill) {
+            continue;
+        }
+        const Labels labels{{"service", number}, {"ep_idx", std::to_string(member.spec.ep_idx)}};
+        const std::uint64_t id = member.endpoint->id();
+        add(out.leases, labels, static_cast<double>(state.handoffs->outstanding(id, now)));
+        add(out.waiting, labels, static_cast<double>(state.admission->queued(id)));
+    }
+    const route::HandoffCounts counts = state.handoffs->counts(now);
+    const auto ended = [&](const char* how, std::uint64_t n) {
+        add(out.ended, {{"service", number}, {"end", how}}, static_cast<double>(n));
+    };
+    ended("read", counts.read);
+    ended("released", counts.released);
+    ended("expired", counts.expired);
+    ended("unused", counts.unused);
+}
+
 }  // namespace
 
 void scrape(const Directory& directory, std::vector<Family>& out) {
@@ -152,6 +198,7 @@ void scrape(const Directory& directory, std::vector<Family>& out) {
     Family info{"loxilb_pd_ep_info", "Which endpoint has which index.", Kind::Gauge, {}};
     Family engine{"loxilb_ai_engine_info", "The engine of a rule.", Kind::Gauge, {}};
     KvFamilies kv;
+    PdFamilies pd;
     double up = 0;
     double down = 0;
     const std::uint64_t now = now_us();
@@ -170,13 +217,20 @@ void scrape(const Directory& directory, std::vector<Family>& out) {
         if (service->kv) {
             scrape_kv(*service, kv);
         }
+        if (service->pd) {
+            scrape_pd(*service, pd);
+        }
     }
     add(rules, {}, static_cast<double>(directory.services.size()));
     add(healthy, {}, up);
     add(unhealthy, {}, down);
-    for (Family* family : {&rules, &healthy, &unhealthy, &info, &engine, &kv.blocks, &kv.connected,
-                           &kv.fresh, &kv.last_event, &kv.evictions, &kv.rejects, &kv.memory,
-                           &kv.losses, &kv.reconnects, &kv.errors, &kv.signal, &kv.ranks}) {
+    add(pd.sessions, {}, pd.num_sessions);
+    add(pd.prefixes, {}, pd.num_prefixes);
+    for (Family* family :
+         {&rules,        &healthy,       &unhealthy,     &info,         &engine,     &kv.blocks,
+          &kv.connected, &kv.fresh,      &kv.last_event, &kv.evictions, &kv.rejects, &kv.memory,
+          &kv.losses,    &kv.reconnects, &kv.errors,     &kv.signal,    &kv.ranks,   &pd.sessions,
+          &pd.prefixes,  &pd.leases,     &pd.ended,      &pd.waiting}) {
         out.push_back(std::move(*family));
     }
 }

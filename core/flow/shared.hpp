@@ -12,6 +12,7 @@
 #include "core/flow/flow_metrics.hpp"
 #include "core/flow/flow_ring.hpp"
 #include "core/flow/observer.hpp"
+#include "core/flow/pd_metrics.hpp"
 #include "core/flow/reply_head.hpp"
 #include "core/http/upstream.hpp"
 #include "core/json/body.hpp"
@@ -28,6 +29,8 @@ struct Shared {
         : library(std::move(tokenizers)), compute("sluice-compute", 2, 4096) {}
 
     Snapshot<Directory> directory;
+    // Of a prefill endpoint's reply; a longer one is not handed on.
+    std::size_t max_prefill_reply_bytes = 16U << 20U;
     // Maintenance: requests that arrive now are refused, running ones go on.
     std::atomic<bool> is_refusing_new{false};
     tokens::Library library;
@@ -90,6 +93,7 @@ struct WorkerState {
     route::Ladder ladder;
     FlowMetrics metrics;
     net::Cancel last_words;  // fired when the gateway waits no longer: exchanges end with an error
+    PdMetrics pd_metrics;
     Spares<json::BodyReader> readers;
     Spares<Scratch> scratch;
 };

@@ -26,6 +26,13 @@ void field(std::string& out, std::string_view name, std::string_view value) {
     out.append(name).append(": ").append(value).append("\r\n");
 }
 
+bool is_ours_alone(std::string_view name) noexcept {
+    return http::equals_ignore_case(name, "host") ||
+           http::equals_ignore_case(name, "content-length") ||
+           http::equals_ignore_case(name, "transfer-encoding") ||
+           http::equals_ignore_case(name, "connection");
+}
+
 }  // namespace
 
 std::string_view usable_request_id(const http::RequestHead& head) noexcept {
@@ -54,7 +61,8 @@ void write_upstream_head(const UpstreamHead& in, std::string& out) {
         }
         if (http::is_hop_by_hop(header.name, in.connection) ||
             starts_with_ignore_case(header.name, "x-sluice-") ||
-            (!in.authorization.empty() && http::equals_ignore_case(header.name, "authorization"))) {
+            (!in.authorization.empty() && http::equals_ignore_case(header.name, "authorization")) ||
+            http::find_header(in.replaced, header.name) != nullptr) {
             continue;
         }
         field(out, header.name, header.value);
@@ -65,7 +73,14 @@ void write_upstream_head(const UpstreamHead& in, std::string& out) {
     }
     out.append(in.client_ip).append("\r\n");
     field(out, "X-Forwarded-Proto", "http");
-    field(out, "X-Request-Id", in.request_id);
+    if (http::find_header(in.replaced, "X-Request-Id") == nullptr) {
+        field(out, "X-Request-Id", in.request_id);
+    }
+    for (const http::Header& header : in.replaced) {
+        if (!header.value.empty() && !is_ours_alone(header.name)) {
+            field(out, header.name, header.value);
+        }
+    }
     if (!in.authorization.empty()) {
         field(out, "Authorization", in.authorization);
     }

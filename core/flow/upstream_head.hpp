@@ -22,6 +22,9 @@ struct UpstreamHead {
     std::string_view authorization;  // of the rule; empty: the client's own goes on
     std::uint32_t attempt = 1;
     std::optional<std::uint64_t> body_bytes;  // empty: no body and no length is said
+    // In the place of all fields of these names, ours too; an empty value only removes. Framing and
+    // Host stay ours.
+    http::HeaderSpan replaced = {};
 };
 
 // Writes the whole head, with the empty line, over `out`.

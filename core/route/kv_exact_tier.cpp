@@ -138,6 +138,9 @@ KvExactTier::Standing KvExactTier::survey(const Question& q, Rows& rows) {
     bool is_any_trusted = false;
     for (std::size_t i = 0; i < rows.size(); ++i) {
         Reach& reach = rows.reach(i);
+        if (rows.is_aside(i)) {
+            continue;
+        }
         const KvMember& member = *q.service.kv_members[i];
         if (reach.block_tokens != 0) {
             const std::size_t usable = usable_blocks(q, reach.block_tokens);
@@ -195,6 +198,13 @@ void KvExactTier::watch(const Question& q, bool is_hit) {
         "prompts match no block although blocks are held: are the tokenizer and the chat "
         "template the engine's?",
         {{"rule", q.service.rule->id}, {"blocks", held}, {"lookups", kZeroHits}});
+}
+
+void KvExactTier::look(const Question& q, Rows& rows) {
+    if (guard(q).empty()) {
+        match_blocks(q, rows);
+        (void)survey(q, rows);  // takes away what cannot be trusted
+    }
 }
 
 Verdict KvExactTier::consider(const Question& q, Rows& rows, Receipt& receipt) {

@@ -21,6 +21,8 @@ public:
     // Fills the reach of every row, excluded ones too: the receipt shows what was passed over.
     // Counts what it decides unless the request is a dry run.
     Verdict consider(const Question& q, Rows& rows, Receipt& receipt);
+    // Only fills the reach of the rows, where the prompt can be looked up.
+    void look(const Question& q, Rows& rows);
 
 private:
     // What the rows that may be chosen hold together.

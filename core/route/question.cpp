@@ -26,11 +26,36 @@ std::uint32_t exclusion_bit(fleet::Excluded why) noexcept {
     return SLUICE_EX_DOWN;
 }
 
+std::uint32_t roles_of(std::uint32_t ep_role) noexcept {
+    return ep_role == rules::kRolePrefill  ? SLUICE_ROLE_PREFILL
+           : ep_role == rules::kRoleDecode ? SLUICE_ROLE_DECODE
+                                           : SLUICE_ROLE_WHOLE;
+}
+
 bool contains(std::span<const std::size_t> list, std::size_t i) noexcept {
     return std::find(list.begin(), list.end(), i) != list.end();
 }
 
+LegKind kind_of(std::uint32_t role) noexcept {
+    return role == rules::kRolePrefill  ? LegKind::Prefill
+           : role == rules::kRoleDecode ? LegKind::Decode
+                                        : LegKind::Whole;
+}
+
 }  // namespace
+
+bool Rows::is_only_full(std::size_t i) const noexcept {
+    return candidates_[i].excluded == SLUICE_EX_FULL;
+}
+
+std::optional<std::size_t> Rows::free_row_of(std::uint64_t endpoint) const noexcept {
+    for (std::size_t i = 0; i < size(); ++i) {
+        if (candidates_[i].endpoint == endpoint && is_free(i)) {
+            return i;
+        }
+    }
+    return std::nullopt;
+}
 
 void Rows::fill(const Question& q) {
     const fleet::Pool& pool = *q.service.pool;
@@ -50,7 +75,7 @@ void Rows::fill(const Question& q) {
         row.excluded = exclusion_bit(why);
         row.endpoint = member.endpoint->id();
         row.dp_rank = SLUICE_ANY;
-        row.roles = SLUICE_ROLE_WHOLE;
+        row.roles = roles_of(member.spec.role);
         row.weight = member.spec.weight;
         row.inflight = member.endpoint->inflight();
         row.running = load.running;
@@ -62,12 +87,29 @@ void Rows::fill(const Question& q) {
         const std::string& name = member.endpoint->name();
         row.name = {name.data(), name.size()};
         excluded_[i] = fleet::to_string(why);
+        if (q.role != kAnyRole && member.spec.role != q.role) {
+            row.excluded = SLUICE_EX_FILTERED;
+            excluded_[i] = kOtherRole;
+        }
     }
     admit_unknown_models();
     if (q.service.pool->has_backups()) {
         hold_back_standbys(q);
     }
     pass_over_marked(q);
+    if (q.role == rules::kRolePrefill && q.service.rule->pd.max_inflight != 0) {
+        close_full(q);
+    }
+}
+
+// After the others: a backup does not step in for an endpoint that is merely full.
+void Rows::close_full(const Question& q) {
+    for (std::size_t i = 0; i < size(); ++i) {
+        if (is_free(i) && q.service.pd->admission->is_full(candidates_[i].endpoint)) {
+            candidates_[i].excluded = SLUICE_EX_FULL;
+            excluded_[i] = "full";
+        }
+    }
 }
 
 // A backup carries traffic only while every primary is out; one that refused a connection a moment
@@ -128,11 +170,20 @@ void Rows::pass_over_marked(const Question& q) {
 }
 
 void Rows::record(const Question& q, Receipt& receipt) const {
-    const std::size_t shown = std::min(size(), Receipt::kMaxCandidates);
-    receipt.candidates.clear();
-    receipt.candidates.reserve(shown);
-    for (std::size_t i = 0; i < shown; ++i) {
+    // Those of the other leg stay.
+    const LegKind leg = kind_of(q.role);
+    std::erase_if(receipt.candidates, [&](const CandidateRecord& c) { return c.leg == leg; });
+    receipt.candidates.reserve(
+        std::min(receipt.candidates.size() + size(), Receipt::kMaxCandidates));
+    for (std::size_t i = 0; i < size(); ++i) {
+        if (is_aside(i)) {
+            continue;
+        }
+        if (receipt.candidates.size() == Receipt::kMaxCandidates) {
+            break;
+        }
         CandidateRecord c;
+        c.leg = leg;
         c.endpoint = q.service.names->endpoints[i];
         c.excluded = excluded_[i];
         c.matched_blocks = reach_[i].blocks;

@@ -40,6 +40,18 @@ std::string_view to_string(Tier tier) noexcept {
     return "none";
 }
 
+std::string_view to_string(LegKind kind) noexcept {
+    switch (kind) {
+        case LegKind::Whole:
+            return "whole";
+        case LegKind::Prefill:
+            return "prefill";
+        case LegKind::Decode:
+            return "decode";
+    }
+    return "whole";
+}
+
 std::string_view to_string(Outcome outcome) noexcept {
     switch (outcome) {
         case Outcome::Ok:
@@ -86,7 +98,7 @@ std::string Receipt::to_json() const {
     json::Writer w(out);
     const auto leg_json = [&](const LegRecord& leg) {
         w.object([&] {
-            w.member("kind", "whole");
+            w.member("kind", to_string(leg.kind));
             w.member("attempt", leg.attempt);
             w.member("endpoint", leg.endpoint);
             if (leg.rank != UINT32_MAX) {
@@ -94,7 +106,7 @@ std::string Receipt::to_json() const {
             }
             w.member("tier", to_string(leg.tier));
             w.member("matched_blocks", leg.matched_blocks);
-            w.member("queued_us", 0);
+            w.member("queued_us", leg.queued_us);
             w.member("connect_us", leg.connect_us);
             w.member("first_byte_us", leg.first_byte_us);
             w.member("done_us", leg.done_us);
@@ -106,7 +118,7 @@ std::string Receipt::to_json() const {
     const auto candidate_json = [&](const CandidateRecord& c) {
         w.object([&] {
             w.member("endpoint", c.endpoint);
-            w.member("leg", "whole");
+            w.member("leg", to_string(c.leg));
             w.member("eligible", c.excluded.empty());
             if (!c.excluded.empty()) {
                 w.member("excluded", c.excluded);

@@ -25,12 +25,17 @@ std::string_view to_string(Tier tier) noexcept;
 enum class Outcome : std::uint8_t { Ok, ClientClosed, Refused, UpstreamError, Timeout, Truncated };
 std::string_view to_string(Outcome outcome) noexcept;
 
+enum class LegKind : std::uint8_t { Whole, Prefill, Decode };
+std::string_view to_string(LegKind kind) noexcept;
+
 struct LegRecord {
+    LegKind kind = LegKind::Whole;
     std::uint32_t attempt = 1;
     std::string_view endpoint;
     std::uint32_t rank = UINT32_MAX;  // UINT32_MAX = the engine's choice
     Tier tier = Tier::None;
     std::uint32_t matched_blocks = 0;
+    std::uint64_t queued_us = 0;  // how long it waited for a place
     std::uint64_t connect_us = 0;
     std::uint64_t first_byte_us = 0;
     std::uint64_t done_us = 0;
@@ -40,6 +45,7 @@ struct LegRecord {
 };
 
 struct CandidateRecord {
+    LegKind leg = LegKind::Whole;
     std::string_view endpoint;
     std::string_view excluded;  // empty = eligible; down | draining | full | over_bound | ...
     std::uint32_t matched_blocks = 0;

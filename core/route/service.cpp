@@ -2,6 +2,16 @@
 
 namespace sluice::route {
 
+bool watches_kv(const rules::Rule& rule, std::uint32_t role) noexcept {
+    return rule.kv.exact_mode == 3 ||
+           (rule.kv.exact_mode == 1 && (role == rules::kRolePrefill ||
+                                        (role == rules::kRoleDecode && rule.pd.is_conditional)));
+}
+
+bool Service::is_kv_watched(std::size_t i) const noexcept {
+    return kv != nullptr && watches_kv(*rule, (*pool)[i].spec.role);
+}
+
 std::uint32_t Service::block_tokens(std::size_t i) const noexcept {
     if (rule->kv.block_tokens) {
         return *rule->kv.block_tokens;

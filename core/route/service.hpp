@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "core/net/address.hpp"
 #include "core/route/gate.hpp"
 #include "core/route/kv_plane.hpp"
+#include "core/route/pd_state.hpp"
 #include "core/route/totals.hpp"
 #include "core/rules/rule.hpp"
 
@@ -56,10 +58,31 @@ enum class Judgement : std::uint8_t {
     Fail,       // the endpoint is at fault and may have begun
 };
 
+// One leg of a request as its adapter is asked about it; endpoints by pool index.
+struct LegAsk {
+    std::uint32_t kind = SLUICE_LEG_SINGLE;
+    std::uint32_t flags = 0;  // SLUICE_LEG_*
+    std::size_t endpoint = 0;
+    std::optional<std::size_t> peer;
+    std::uint32_t rank = SLUICE_ANY;
+    std::uint32_t peer_rank = SLUICE_ANY;
+    std::uint64_t transfer_id = 0;
+    const sluice_request* request = nullptr;
+    std::string_view handoff = {};
+};
+
 // The rule's engine adapter, as far as a request needs it.
 class Engine {
 public:
     virtual ~Engine() = default;
+    // [request] The adapter's own functions, as in the SDK; an endpoint that is not attached has no
+    // attachment there.
+    virtual sluice_status plan(const sluice_request& request, sluice_plan& out,
+                               sluice_error* err) const noexcept = 0;
+    virtual sluice_status build_leg(const LegAsk& leg, sluice_leg_out& out,
+                                    sluice_error* err) const noexcept = 0;
+    virtual sluice_status on_reply(const LegAsk& leg, const sluice_reply& reply,
+                                   sluice_reply_out& out, sluice_error* err) const noexcept = 0;
     // [request] `body` is the beginning of the answer's body. An endpoint that is not attached has
     // nobody to judge it: Relay.
     virtual Judgement judge(std::size_t pool_index, const sluice_request& request, int status,
@@ -101,13 +124,19 @@ struct Service {
     std::shared_ptr<KvPlane> kv;                   // null: kvExactMode 0
     std::vector<KvMemberPtr> kv_members;           // by pool index; empty without kv
     KvCounters kv_counters;
-    Totals totals;  // empty: nothing is counted
+    std::shared_ptr<PdState> pd;  // null: one pool, requests are not split
+    Totals totals;                // empty: nothing is counted
 
+    // Of a P/D pool: of prefill, and of decode where a held prefix saves the prefill.
+    bool is_kv_watched(std::size_t i) const noexcept;
     // Block size in force for one endpoint: declared, else seen in events, else reported, else the
     // engine's default.
     std::uint32_t block_tokens(std::size_t i) const noexcept;
 };
 
 using ServicePtr = std::shared_ptr<const Service>;
+
+// Whether KV events are wanted of the endpoints of a role.
+bool watches_kv(const rules::Rule& rule, std::uint32_t role) noexcept;
 
 }  // namespace sluice::route

@@ -18,11 +18,10 @@ constexpr Field kEndpoint[] = {
         .required()
         .says("Its share of traffic; 0 lets it finish and gives it nothing new."),
     number("ep_role", Built, 0, 2)
-        .only("0")
         .otherwise("0")
         .refused(400, "ep_role_range")
         .says("0 whole requests, 1 prefill, 2 decode."),
-    number("nixl_port", Stored, 0, 65535)
+    number("nixl_port", Built, 0, 65535)
         .otherwise("0")
         .says("The engine's NIXL side channel, for vLLM's P/D request ids."),
     flag("backup", Built).says("Whether it gets traffic only when every other endpoint is out."),

@@ -7,48 +7,48 @@ namespace {
 using enum Standing;
 
 constexpr Field kPool[] = {
-    flag("pd_disagg_mode", NotYet)
+    flag("pd_disagg_mode", Built)
         .says("Prefill and decode on different endpoints; both roles must be there."),
-    flag("pd_cache_aware_mode", NotYet)
+    flag("pd_cache_aware_mode", Built)
         .says("Prefill goes where a session or prefix went before; needs pd_disagg_mode."),
-    number("pd_session_ttl_sec", NotYet, 0, kU32)
+    number("pd_session_ttl_sec", Built, 0, kU32)
         .otherwise("300")
         .says("How long a session stays with its endpoints; 0 never expires by time."),
-    number("pd_cache_threshold", NotYet, 0, 100)
+    number("pd_cache_threshold", Built, 0, 100)
         .otherwise("20")
         .says("Percent of a prompt that must match to follow a prefix."),
-    number("pd_balance_abs_threshold", NotYet, 0, kU32)
+    number("pd_balance_abs_threshold", Built, 0, kU32)
         .otherwise("3")
         .says("How many requests more an endpoint may have before affinity gives way."),
     number("pdBootstrapPort", NotYet, 0, 65535)
         .otherwise("0")
         .says("SGLang's bootstrap port in a P/D pool."),
-    text("pd_connector", NotYet)
-        .among("nixl|lmcache|mooncake")
+    text("pd_connector", Built)
+        .among("nixl|lmcache|mooncake", "nixl|lmcache")
         .otherwise("\"nixl\"")
         .says("How vLLM hands KV blocks over."),
-    number("pd_min_prompt_tokens", NotYet, 0, kU32)
+    number("pd_min_prompt_tokens", Built, 0, kU32)
         .otherwise("0")
         .says("Shorter prompts run whole on a decode endpoint."),
-    flag("pd_conditional", NotYet)
+    flag("pd_conditional", Built)
         .says("Whether prefill is left out when the decode endpoint holds the prefix."),
-    flag("pd_decode_only_fallback", NotYet)
+    flag("pd_decode_only_fallback", Built)
         .says("Whether decode serves alone when no prefill endpoint is healthy."),
-    number("pd_prefill_timeout_ms", NotYet, 0, kDayMs)
+    number("pd_prefill_timeout_ms", Built, 0, kDayMs)
         .otherwise("120000")
         .says("How long a prefill may take."),
-    number("pd_decode_first_byte_ms", NotYet, 0, kDayMs)
+    number("pd_decode_first_byte_ms", Built, 0, kDayMs)
         .otherwise("120000")
         .says("Until a decode endpoint's answer begins."),
-    number("pd_max_inflight_per_ep", NotYet, 0, 100'000)
+    number("pd_max_inflight_per_ep", Built, 0, 100'000)
         .otherwise("0")
         .process("LLB_PD_MAX_INFLIGHT_PER_EP")
         .says("Requests at a time on one prefill endpoint; 0 is no limit."),
-    number("pd_queue_depth_per_ep", NotYet, 0, 65536)
+    number("pd_queue_depth_per_ep", Built, 0, 65536)
         .otherwise("0")
         .process("LLB_PD_QUEUE_DEPTH_PER_EP")
         .says("Requests that wait for one prefill endpoint."),
-    number("pd_max_park_ms", NotYet, 0, kHourMs)
+    number("pd_max_park_ms", Built, 0, kHourMs)
         .otherwise("30000")
         .says("How long a request may wait for a prefill endpoint."),
     text("trt_disagg_key_file", NotYet, 4096)

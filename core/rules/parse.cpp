@@ -112,6 +112,7 @@ std::optional<Refusal> take_service(Effective& in, const Defaults& defaults, Dra
     if (auto refusal = check_pool(in, out)) {
         return refusal;
     }
+    take_pd(in, out);
     if (auto refusal = take_breaker(in, out)) {
         return refusal;
     }

@@ -90,7 +90,8 @@ std::optional<Refusal> take_engine(Effective& in, const Loaded& loaded, Rule& ru
                        "engine and kvEngineType name different engines; give one of them",
                        {}};
     }
-    const bool is_asked = !named.empty() || in.was_given("kvEngineType") || in.u32("kvExactMode");
+    const bool is_asked = !named.empty() || in.was_given("kvEngineType") ||
+                          in.u32("kvExactMode") != 0 || in.boolean("pd_disagg_mode");
     rule.engine = engine_named(in);
     rule.is_engine_given = in.was_given("kvEngineType") || in.was_given("engine");
     if (is_asked && !holds(loaded.engines, rule.engine)) {

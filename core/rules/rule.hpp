@@ -26,7 +26,7 @@ struct EndpointSpec {
     std::uint16_t port = 0;       // targetPort
     std::uint32_t weight = 1;     // 0 = draining: keeps membership, gets nothing new
     bool backup = false;          // carries traffic only when every primary is out
-    std::uint32_t role = 0;       // ep_role: 0 whole requests
+    std::uint32_t role = 0;       // ep_role: 0 whole requests, 1 prefill, 2 decode
     std::uint16_t nixl_port = 0;  // nixl_port; 0 = port
     MonitorSpec monitor;          // how it is probed, where that is not the rule's way
     std::string name() const;     // "10.0.0.7:8000", "[fd00::7]:8000"
@@ -66,9 +66,31 @@ struct BreakerSpec {
 // client_handoff_fields: body members that only an orchestrator may set, sent by a client
 enum class Handoff : std::uint8_t { Drop, Refuse, Pass };
 
+// pd_*: prefill and decode on different endpoints
+struct PdSpec {
+    bool is_on = false;                            // pd_disagg_mode
+    bool is_cache_aware = false;                   // pd_cache_aware_mode
+    std::uint32_t session_ttl_sec = 300;           // pd_session_ttl_sec; 0 = never by time
+    std::uint32_t cache_threshold = 20;            // pd_cache_threshold, percent of the prompt
+    std::uint32_t balance_threshold = 3;           // pd_balance_abs_threshold, requests
+    std::uint32_t min_prompt_tokens = 0;           // pd_min_prompt_tokens
+    bool is_conditional = false;                   // pd_conditional
+    bool has_decode_fallback = false;              // pd_decode_only_fallback
+    std::uint64_t prefill_ms = 120'000;            // pd_prefill_timeout_ms; 0 = no limit
+    std::uint64_t decode_first_byte_ms = 120'000;  // pd_decode_first_byte_ms; 0 = no limit
+    std::uint32_t max_inflight = 0;                // pd_max_inflight_per_ep; 0 = no limit
+    std::uint32_t queue_depth = 0;                 // pd_queue_depth_per_ep
+    std::uint64_t max_park_ms = 30'000;            // pd_max_park_ms; 0 = no limit
+};
+
+// ep_role
+inline constexpr std::uint32_t kRoleWhole = 0;
+inline constexpr std::uint32_t kRolePrefill = 1;
+inline constexpr std::uint32_t kRoleDecode = 2;
+
 // kv*; what is not given declares nothing
 struct KvSpec {
-    std::uint32_t exact_mode = 0;               // kvExactMode: 0 off, 3 single pool
+    std::uint32_t exact_mode = 0;  // kvExactMode: 0 off, 1 prefill endpoints, 3 single pool
     std::optional<std::uint32_t> block_tokens;  // kvBlockSize
     std::optional<std::string> hash_algo;       // kvHashAlgo
     std::optional<std::string> hash_seed;       // kvHashSeed
@@ -124,6 +146,7 @@ struct Rule {
     std::vector<std::string> allowed_sources;  // prefixes, "10.0.0.0/8"; empty = everybody
     Handoff handoff = Handoff::Drop;
     KvSpec kv;
+    PdSpec pd;
     std::string plugin_config = "{}";  // JSON object
     std::vector<EndpointSpec> endpoints;
     // The accepted body, canonical JSON with every field the operator gave; what is stored and

@@ -26,7 +26,7 @@ PLACES = [
     ("core/route/kv_exact_tier.cpp", r"\breturn [^;]*;|kNothingMatches = [^;]*;"),
     ("core/route/selector_tier.cpp", r"\breturn [^;]*;"),
     ("core/fleet/pool.cpp", r"\breturn [^;]*;"),
-    ("core/flow", r"\bmiss = [^;]*;|\bverdict = [^;]*;|Said\{\"\w+\""),
+    ("core/flow", r"\bmiss = [^;]*;|misses\.push_back\([^;]*;|\bverdict = [^;]*;|Said\{\"\w+\""),
 ]
 
 

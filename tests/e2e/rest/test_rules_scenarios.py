@@ -21,10 +21,6 @@ def test_vllm_pd_disagg_tf_read_back_delete_and_create_anew(tmp_path):
              ("127.0.7.2:8000", {"ep_role": 2, "nixl_port": 5601})]
     with Gateway(tmp_path) as gw:
         vip = gw.vip()
-        # Prefill/decode is known in every field and refused by name, before anything is stored.
-        reply = post(gw, rule(vip, roles, pd_disagg_mode=True))
-        assert (reply.status, reply.json()["code"], reply.json()["field"]) == (
-            400, "not_supported_yet", "pd_disagg_mode")
         for fields, code in (({"pd_disagg_mode": True, "kvExactMode": 3}, "kv_exact_mode_single_role"),
                              ({"pd_cache_aware_mode": True}, "pd_cache_aware_needs_pd"),
                              ({"kvExactMode": 1}, "kv_exact_mode_needs_pd")):
@@ -32,12 +28,11 @@ def test_vllm_pd_disagg_tf_read_back_delete_and_create_anew(tmp_path):
         reply = post(gw, rule(vip, ["127.0.7.1:8000"], pd_disagg_mode=True))
         assert reply.json()["code"] == "pd_roles_required"
         assert gw.rules() == []
-        # The same pool as a plain rule: mode and ports are read back as they were given.
-        plain = [(address, {"nixl_port": f["nixl_port"], "ep_role": 0}) for address, f in roles]
-        body = rule(vip, plain, pd_disagg_mode=False)
+        # Mode, roles and ports are read back as they were given.
+        body = rule(vip, roles, pd_disagg_mode=True)
         first = gw.create(body)
-        assert first["serviceArguments"]["pd_disagg_mode"] is False
-        assert [(e["ep_role"], e["nixl_port"]) for e in first["endpoints"]] == [(0, 5600), (0, 5601)]
+        assert first["serviceArguments"]["pd_disagg_mode"] is True
+        assert [(e["ep_role"], e["nixl_port"]) for e in first["endpoints"]] == [(1, 5600), (2, 5601)]
         assert exchange(gw.api, "DELETE", key_path(body)).status == 200
         assert gw.rules() == []
         again = gw.create(body)

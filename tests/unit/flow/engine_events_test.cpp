@@ -23,7 +23,7 @@ struct Setting {
     Setting() { give_routes(1); }
     void give_routes(std::uint32_t ranks) {
         flow::EngineRoutes routes;
-        routes[1] = {endpoint, {first, second}, ranks};
+        routes[1] = {endpoint, {first, second}, {}, ranks};
         events.set_routes(std::move(routes));
         first_member = first->member(1);
     }
@@ -88,7 +88,7 @@ TEST_SUITE("flow/engine_events") {
         third->declare(64);
         const route::KvMemberPtr member = third->member(1);
         flow::EngineRoutes routes;
-        routes[1] = {s.endpoint, {s.first, third}, 1};
+        routes[1] = {s.endpoint, {s.first, third}, {}, 1};
         s.events.set_routes(std::move(routes));
         CHECK(member->foreign_block_tokens() == 32);
         CHECK(Setting::ranks_of(*third) == 2);

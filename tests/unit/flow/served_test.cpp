@@ -53,7 +53,7 @@ TEST_SUITE("flow/served") {
         auto attached = engine->attach(endpoint(), SLUICE_WATCH_KV);
         REQUIRE(attached);
         REQUIRE((*attached)->wait(plugin::testing::kSoon));
-        const auto adapter = flow::make_engine(engine, {*attached, nullptr});
+        const auto adapter = flow::make_engine(engine, {*attached, nullptr}, {});
         sluice_served served{};
         served.size = sizeof served;
         served.flags = SLUICE_SERVED_REPEAT;

@@ -99,25 +99,80 @@ TEST_CASE("the documented vLLM rule is taken as it stands") {
     CHECK(parsed.warnings.empty());
 }
 
-TEST_CASE("the documented TensorRT-LLM rule is known and waits for P/D") {
+TEST_CASE("the documented TensorRT-LLM rule is taken as it stands") {
     const std::string pd =
         R"({"serviceArguments":{"externalIP":"192.0.2.10","port":2040,"protocol":"tcp","sel":0,"mode":4,"security":0,"pd_disagg_mode":true,
   "kvEngineType":"trtllm","kvExactMode":1,"kvBlockSize":32,"kvWarmupSec":5,"sse_mode":true,"host":"192.0.2.10","monitor":true,"cb_enable":true,
   "probetype":"http","probeport":8355,"probereq":"/health","probeTimeout":5,"probeRetries":2},
  "endpoints":[{"endpointIP":"198.51.100.11","targetPort":8355,"weight":1,"ep_role":1},
   {"endpointIP":"198.51.100.12","targetPort":8355,"weight":1,"ep_role":1},{"endpointIP":"198.51.100.21","targetPort":8355,"weight":1,"ep_role":2}]})";
+    static const Loaded kBoth{{"vllm", "trtllm"}, {"rr"}};
     const auto code = [](const std::string& text) {
-        const Parsed parsed = parse_rule(text, {}, kLoaded);
+        const Parsed parsed = parse_rule(text, {}, kBoth);
         return parsed.refusal ? parsed.refusal->code : std::string();
     };
     const auto with = [&pd](const std::string& member) {
         std::string out = pd;
         return out.replace(out.find("\"sel\":0"), 7, member);
     };
-    CHECK(code(pd) == "not_supported_yet");
-    CHECK(code(with(R"("kvZmqPort":5557)")) == "not_supported_yet");
+    CHECK(code(pd).empty());
+    CHECK(code(with(R"("kvZmqPort":5557)")).empty());
     CHECK(code(with(R"("kvHashAlgo":"sha256_cbor")")) == "kv_hash_algo_incompatible");
-    CHECK(code(with(R"("kvHashAlgo":"blockhash_trtllm")")) == "not_supported_yet");
+    CHECK(code(with(R"("kvHashAlgo":"blockhash_trtllm")")).empty());
+    const Parsed parsed = parse_rule(pd, {}, kBoth);
+    CHECK(parsed.rule.pd.is_on);
+    CHECK(parsed.rule.kv.exact_mode == 1);
+    CHECK(parsed.rule.breaker == BreakerSpec{true, 3, 30'000, 3, 3});
+}
+
+TEST_CASE("the values of P/D arrive in the rule, 0 where 0 is given") {
+    const std::string pair =
+        R"([{"endpointIP":"10.0.0.1","targetPort":1,"weight":1,"ep_role":1,"nixl_port":5600},)"
+        R"({"endpointIP":"10.0.0.2","targetPort":1,"weight":1,"ep_role":2}])";
+    const auto on = [&pair](test::Members service) {
+        service.emplace_back("pd_disagg_mode", "true");
+        return accepted(test::body(service, {}, {{"endpoints", pair}}));
+    };
+    const PdSpec usual = on({}).rule.pd;
+    CHECK(usual.session_ttl_sec == 300);
+    CHECK(usual.cache_threshold == 20);
+    CHECK(usual.balance_threshold == 3);
+    CHECK(usual.prefill_ms == 120'000);
+    CHECK(usual.max_inflight == 0);
+    const Parsed given = on({{"pd_cache_aware_mode", "true"},
+                             {"pd_session_ttl_sec", "0"},
+                             {"pd_cache_threshold", "0"},
+                             {"pd_balance_abs_threshold", "300"},
+                             {"pd_min_prompt_tokens", "7"},
+                             {"pd_conditional", "true"},
+                             {"pd_decode_only_fallback", "true"},
+                             {"pd_prefill_timeout_ms", "1"},
+                             {"pd_decode_first_byte_ms", "2"},
+                             {"pd_max_inflight_per_ep", "3"},
+                             {"pd_queue_depth_per_ep", "4"},
+                             {"pd_max_park_ms", "5"},
+                             {"kvExactMode", "1"}});
+    const PdSpec& pd = given.rule.pd;
+    CHECK(pd.is_cache_aware);
+    CHECK(pd.session_ttl_sec == 0);
+    CHECK(pd.cache_threshold == 0);
+    CHECK(pd.balance_threshold == 300);
+    CHECK(pd.min_prompt_tokens == 7);
+    CHECK(pd.is_conditional);
+    CHECK(pd.has_decode_fallback);
+    CHECK(pd.prefill_ms == 1);
+    CHECK(pd.decode_first_byte_ms == 2);
+    CHECK(pd.max_inflight == 3);
+    CHECK(pd.queue_depth == 4);
+    CHECK(pd.max_park_ms == 5);
+    CHECK(given.rule.endpoints[0].role == 1);
+    CHECK(given.rule.endpoints[0].nixl_port == 5600);
+    CHECK(given.warnings.empty());
+}
+
+TEST_CASE("what does nothing on this rule is said") {
+    CHECK(warns(accepted(body({{"pd_cache_threshold", "5"}})), "no_effect", "pd_cache_threshold"));
+    CHECK(warns(accepted(body({}, {{"ep_role", "1"}})), "no_effect", "endpoints"));
 }
 
 TEST_CASE("a breaker is there when it is asked for, with the numbers that were given") {
@@ -195,7 +250,6 @@ TEST_CASE("every field that is built arrives in the rule") {
     CHECK(rule.endpoints[0].weight == 0);
     CHECK(rule.endpoints[0].nixl_port == 5600);
     CHECK(warns(parsed, "all_draining", "endpoints"));
-    CHECK(warns(parsed, "no_effect", "endpoints[0].nixl_port"));
     // The identity is stored beside it.
     CHECK(rule.json.find("\"id\"") == std::string::npos);
     CHECK(effective(parsed, "id").empty());

@@ -51,6 +51,9 @@ std::string other_value(const Field& field) {
     if (name == "breaker") {
         return "";  // with cb_enable only
     }
+    if (name == "pd_disagg_mode" || name == "pd_cache_aware_mode" || name == "pdBootstrapPort") {
+        return "";  // with endpoints of both roles only
+    }
     if (name == "probetype") {
         return R"("none")";
     }

@@ -1,0 +1,268 @@
+// The second leg of a split request, and the one that only lets blocks go.
+#include <algorithm>
+
+#include "core/base/clock.hpp"
+#include "core/flow/pd_exchange.hpp"
+
+namespace sluice::flow {
+namespace {
+
+// How long a leg that only lets blocks go is kept.
+constexpr std::uint64_t kReleaseMs = 500;
+
+}  // namespace
+
+// The object for this decode leg: empty where decode computes the prompt itself.
+std::string_view PdExchange::object_for_decode() {
+    if (!has_object_) {
+        return {};
+    }
+    const std::uint64_t epoch = (*x_.service_->pool)[prefill_.index].endpoint->epoch();
+    const bool is_same = prefill_epoch_ == 0 || epoch == prefill_epoch_;
+    const auto given = is_same ? handoff_.give(x_.scene_.now_us()) : std::nullopt;
+    if (given) {
+        return *given;
+    }
+    // Too old, or of an engine that is not there any more.
+    has_object_ = may_release_ = false;
+    handoff_.abandon();
+    x_.worker_.pd_metrics.counters.recomputed.add();
+    return {};
+}
+
+net::Task<PdExchange::Step> PdExchange::decode() {
+    while (true) {
+        if (x_.client_.departure().fired()) {
+            co_return interrupted();
+        }
+        const bool is_still_fit = is_fit(decode_.index);
+        if (!is_still_fit || !x_.leg_.enter(decode_.index)) {
+            if (!is_still_fit) {
+                tried_[rules::kRoleDecode].push_back(decode_.index);
+            }
+            decode_ = choose(rules::kRoleDecode);
+            if (!decode_.is_found) {
+                co_return cure(spent_.legs > 0 ? PdFault::DecodeUnreached : PdFault::NoDecode);
+            }
+            continue;
+        }
+        LegEdits edits(body_);
+        const route::LegAsk ask{.kind = SLUICE_LEG_DECODE,
+                                .endpoint = decode_.index,
+                                .peer = prefill_.index,
+                                .peer_rank = prefill_.rank,
+                                .transfer_id = transfer_id_,
+                                .request = &request_->at_attempt(attempt_ - 1),
+                                .handoff = object_for_decode()};
+        if (!build(edits, ask)) {
+            x_.refuse({502, "pd_decode_failed", "the decode leg cannot be built", {}, "api_error"});
+            co_return Step::Over;
+        }
+        decode_sent_us_ = x_.scene_.now_us();
+        const Leg::Sending sending{.kind = route::LegKind::Decode,
+                                   .decision = decode_,
+                                   .attempt = attempt_,
+                                   .pieces = edits.pieces(),
+                                   .body_bytes = edits.size(),
+                                   .headers = edits.headers(),
+                                   .first_byte_ms = spec_.decode_first_byte_ms};
+        const Leg::End end = co_await x_.leg_.run(sending);
+        if (Leg::is_before_begin(end)) {
+            // Nobody has seen the object.
+            handoff_.take_back();
+            const Step step = cure(PdFault::DecodeUnreached);
+            if (step != Step::Again) {
+                co_return step;
+            }
+            decode_ = choose(rules::kRoleDecode);
+            if (!decode_.is_found) {
+                co_return cure(PdFault::DecodeUnreached);
+            }
+            continue;
+        }
+        const Step judged = co_await judge_decode_head(end);
+        co_return judged;
+    }
+}
+
+net::Task<PdExchange::Step> PdExchange::judge_decode_head(Leg::End end) {
+    if (end == Leg::End::Head) {
+        x_.status_ = x_.leg_.status();
+        x_.first_byte_us_ = x_.leg_.record().first_byte_us;
+        end = co_await x_.peek(x_.status_ >= 300);
+    }
+    switch (end) {
+        case Leg::End::Head:
+            break;
+        case Leg::End::Interrupted:
+            if (x_.leg_.record().connect_us == 0) {
+                handoff_.take_back();
+            } else if (may_release_) {
+                // The engine that was to read them is told by the closed connection.
+                handoff_.was_released();
+            }
+            co_return interrupted();
+        case Leg::End::Overdue:
+            x_.refuse_timeout();
+            co_return Step::Over;
+        case Leg::End::Late:
+            co_return cure(PdFault::DecodeLate);
+        default:
+            x_.worker_.pd_metrics.counters.decode_zero_byte.add();
+            x_.status_ = 0;
+            co_return cure(PdFault::DecodeDied);
+    }
+    if (x_.status_ >= 300) {
+        co_return judge_decode(x_.status_, x_.first_part_);
+    }
+    if (const std::string_view error = leading_error(x_.first_part_); !error.empty()) {
+        co_return judge_decode(500, error);
+    }
+    x_.leg_.permit().answered();
+    x_.leg_.endpoint().note_answered();
+    x_.leg_.record().verdict = "relayed";
+    x_.cached_tokens_ = cached_tokens_;
+    learn_session();
+    co_return Step::Answered;
+}
+
+// `body`: the beginning of an answer that is not 2xx, or the error a stream begins with.
+PdExchange::Step PdExchange::judge_decode(int status, std::string_view body) {
+    std::vector<sluice_pair> headers;
+    for (const http::Header& h : x_.reply_.headers()) {
+        headers.push_back({{h.name.data(), h.name.size()}, {h.value.data(), h.value.size()}});
+    }
+    sluice_reply reply{};
+    reply.size = sizeof reply;
+    reply.http_code = static_cast<std::uint32_t>(status);
+    reply.flags = x_.leg_.upstream().is_complete() ? 0U : std::uint32_t{SLUICE_REPLY_CUT};
+    reply.num_headers = static_cast<std::uint32_t>(headers.size());
+    reply.headers = headers.data();
+    reply.body = {reinterpret_cast<const std::uint8_t*>(body.data()), body.size()};
+    const route::LegAsk ask{.kind = SLUICE_LEG_DECODE,
+                            .endpoint = decode_.index,
+                            .peer = prefill_.index,
+                            .peer_rank = prefill_.rank,
+                            .transfer_id = transfer_id_,
+                            .request = &request_->at_attempt(attempt_ - 1),
+                            .handoff = has_object_ ? handoff_.object() : std::string_view()};
+    const std::uint32_t next = next_of(ask, reply);
+    const std::uint64_t now = x_.scene_.now_us();
+    const bool is_load = next == SLUICE_NEXT_BUSY || status == 429 ||
+                         (status == 503 && !x_.reply_.header("Retry-After").empty());
+    fleet::Permit& permit = x_.leg_.permit();
+    if (status < 500 && status != 429) {
+        permit.answered();
+        x_.leg_.endpoint().note_answered();
+    } else {
+        is_load ? permit.release() : permit.origin_error(now);
+    }
+    x_.leg_.record().verdict = "relayed";
+    Step step = Step::Answered;
+    switch (next) {
+        case SLUICE_NEXT_BUSY:
+            step = cure(PdFault::DecodeBusy);
+            break;
+        case SLUICE_NEXT_ELSEWHERE:
+            x_.leg_.endpoint().pass_over(
+                status == 500 ? fleet::Mark::Draining : fleet::Mark::Refused, now);
+            step = cure(PdFault::DecodeElsewhere);
+            break;
+        case SLUICE_NEXT_REBUILD:
+        case SLUICE_NEXT_RESTART:
+            step = cure(PdFault::DecodeRestart);
+            break;
+        default:
+            break;
+    }
+    if (step == Step::Again) {
+        x_.leg_.record().verdict = next == SLUICE_NEXT_BUSY ? "busy" : "restart";
+        x_.leg_.record().done_us = x_.scene_.since_start_us();
+    }
+    return step;
+}
+
+std::uint32_t PdExchange::next_of(const route::LegAsk& ask, const sluice_reply& reply) const {
+    const auto discard = [](void*, const void*, std::size_t) -> sluice_status {
+        return SLUICE_OK;
+    };
+    sluice_reply_out out{};
+    out.size = sizeof out;
+    out.handoff = {nullptr, discard};
+    out.body = {nullptr, discard};
+    out.set_header = [](void*, sluice_str, sluice_str) -> sluice_status {
+        return SLUICE_OK;
+    };
+    out.prompt_ids = [](void*, const std::uint32_t*, std::size_t) {
+    };
+    const bool is_heard = x_.service_->engine->on_reply(ask, reply, out, nullptr) == SLUICE_OK;
+    return is_heard ? out.next : std::uint32_t{SLUICE_NEXT_RELAY};
+}
+
+void PdExchange::decode_began() {
+    if (x_.status_ >= 300) {
+        return;  // what it refused it has not read
+    }
+    handoff_.was_read();
+    if (is_split_ && decode_sent_us_ != 0) {
+        metrics_.decode_ttft->observe(static_cast<double>(x_.scene_.now_us() - decode_sent_us_) *
+                                      1e-6);
+    }
+}
+
+void PdExchange::decode_broke(bool has_bytes) {
+    PdCounters& counters = x_.worker_.pd_metrics.counters;
+    (has_bytes ? counters.decode_died : counters.decode_zero_byte).add();
+}
+
+// The client left after prefill had answered: its engine holds blocks for nobody. A decode leg is
+// sent only so that it lets them go.
+net::Task<void> PdExchange::release_blocks() {
+    if (!may_release_ || !has_object_) {
+        co_return;
+    }
+    net::Cancel halt(x_.worker_.last_words);
+    Scene scene{.worker = x_.worker_,
+                .client = x_.client_,
+                .receipt = x_.receipt_,
+                .halt = halt,
+                .service = x_.service_.get(),
+                .client_ip = x_.scene_.client_ip,
+                .deadline_us = x_.worker_.loop.after(std::chrono::milliseconds(kReleaseMs))};
+    x_.leg_.close();
+    Leg leg(scene, prefill_reply_, prefill_head_);
+    if (!is_fit(decode_.index) || !leg.enter(decode_.index)) {
+        decode_ = choose(rules::kRoleDecode);
+        if (!decode_.is_found || !leg.enter(decode_.index)) {
+            co_return;
+        }
+    }
+    LegEdits edits(body_);
+    const std::string_view object = object_for_decode();
+    const route::LegAsk ask{.kind = SLUICE_LEG_DECODE,
+                            .flags = SLUICE_LEG_RELEASE,
+                            .endpoint = decode_.index,
+                            .peer = prefill_.index,
+                            .peer_rank = prefill_.rank,
+                            .transfer_id = transfer_id_,
+                            .request = &request_->at_attempt(attempt_ - 1),
+                            .handoff = object};
+    if (object.empty() || !build(edits, ask)) {
+        co_return;
+    }
+    const Leg::Sending sending{.kind = route::LegKind::Decode,
+                               .decision = decode_,
+                               .attempt = attempt_,
+                               .pieces = edits.pieces(),
+                               .body_bytes = edits.size(),
+                               .headers = edits.headers(),
+                               .first_byte_ms = kReleaseMs};
+    const Leg::End end = co_await leg.run(sending);
+    leg.record().verdict = "released";
+    leg.record().done_us = x_.scene_.since_start_us();
+    if (!Leg::is_before_begin(end)) {
+        handoff_.was_released();
+    }
+}
+
+}  // namespace sluice::flow

@@ -1,0 +1,131 @@
+// The middle of an exchange on a P/D rule: the adapter says how the request runs, endpoints for
+// both legs are chosen before the first is sent, prefill's reply is kept and handed on, and the
+// decode leg is left to the exchange to relay.
+//
+//   plan -> decode chosen -> prefill chosen, perhaps waited for -> prefill -> hand-off -> decode
+//
+// The client is told nothing before the head of the leg that answers it is in.
+//
+// Threads: its worker's loop.
+// Owns:    the prefill leg, its place in the queue, the hand-off.
+// Errors:  as Exchange: false from run() with a refusal noted, or the client gone. Which fault has
+//          which cure is pd_faults'.
+// Limits:  a prefill reply of Shared::max_prefill_reply_bytes; a longer one is dropped, and decode
+//          computes the prompt itself.
+// Source:  routing contract, sections 6 and 7; SDK, engine adapter (legs).
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/flow/exchange.hpp"
+#include "core/flow/leg.hpp"
+#include "core/flow/leg_edits.hpp"
+#include "core/flow/pd_faults.hpp"
+#include "core/flow/sdk_request.hpp"
+#include "core/route/admission.hpp"
+#include "core/route/handoffs.hpp"
+
+namespace sluice::flow {
+
+class PdExchange {
+public:
+    // After the body was edited: what only engines may say is out of it.
+    explicit PdExchange(Exchange& exchange);
+    ~PdExchange();
+    PdExchange(const PdExchange&) = delete;
+    PdExchange& operator=(const PdExchange&) = delete;
+
+    // As Exchange::dispatch().
+    net::Task<bool> run();
+
+    // Two legs answer, or would have.
+    bool is_split() const noexcept { return is_split_; }
+    // The first bytes of the decode leg's answer are there.
+    void decode_began();
+    // The answer broke off.
+    void decode_broke(bool has_bytes);
+    void settle();
+
+private:
+    enum class Step : std::uint8_t { Answered, Over, Again, Plain };
+
+    void view_body();
+    void read_affinity();
+    route::Decision choose(std::uint32_t role);
+    bool has_other(std::uint32_t role, std::size_t than) const;
+    bool is_fit(std::size_t index) const;
+    bool holds_prompt(const route::Decision& decode) const;
+    bool is_short() const;
+
+    net::Task<bool> run_whole(std::uint32_t role);
+    net::Task<Step> pair();
+    // Fills prefill_ and what the leg holds; Answered: it may be sent.
+    net::Task<Step> admit();
+    net::Task<Step> wait_for_place(std::size_t index);
+    net::Task<Step> prefill();
+    net::Task<Leg::End> read_prefill();
+    Step judge_prefill();
+    net::Task<Step> decode();
+    net::Task<Step> judge_decode_head(Leg::End end);
+    Step judge_decode(int status, std::string_view body);
+    std::uint32_t next_of(const route::LegAsk& ask, const sluice_reply& reply) const;
+    std::string_view object_for_decode();
+    net::Task<void> release_blocks();
+    Step cure(PdFault fault);
+    Step spare(const PdRefusal& refusal, bool is_prefill_missing);
+    Step relay_prefill();
+    Step interrupted();
+    bool build(LegEdits& edits, const route::LegAsk& ask);
+    void learn_prefix();
+    void learn_session();
+
+    // Of a reply that is too long, so that an adapter can tell what it was.
+    static constexpr std::size_t kKeptOfCut = 4096;
+
+    Exchange& x_;
+    const rules::PdSpec& spec_;
+    PdMetrics::OfModel& metrics_;
+
+    std::string flat_;  // the body, if it was edited
+    std::string_view body_;
+    const json::Body* view_ = nullptr;
+    std::unique_ptr<json::BodyReader> reader_;  // of flat_
+    std::optional<SdkRequest> request_;
+    route::Chain chain_;
+
+    sluice_plan plan_{};
+    bool is_split_ = false;
+    std::uint32_t attempt_ = 0;
+    std::uint64_t transfer_id_ = 0;
+    std::uint64_t park_until_us_ = 0;  // 0 = did not wait yet
+    std::uint64_t queued_us_ = 0;
+    PdSpent spent_;
+    std::vector<std::size_t> tried_[3];  // pool indexes by role
+    std::optional<std::uint32_t> spare_role_;
+
+    Scene prefill_scene_;
+    ReplyHead prefill_reply_;
+    std::string prefill_head_;
+    Leg prefill_leg_;
+    route::Slot slot_;
+    route::Decision prefill_;
+    std::string reply_;  // prefill's body
+    bool is_reply_cut_ = false;
+    std::uint64_t prefill_sent_us_ = 0;
+    std::uint64_t prefill_epoch_ = 0;
+
+    route::Handoff handoff_;
+    bool has_object_ = false;
+    bool may_release_ = false;
+    std::optional<std::uint32_t> cached_tokens_;
+
+    route::Decision decode_;
+    std::uint64_t decode_sent_us_ = 0;
+    std::string_view phase_ = "unknown";
+};
+
+}  // namespace sluice::flow
