@@ -1,0 +1,302 @@
+"""One test a row of what can fail on either leg. The text is never a wrong one."""
+
+import json
+
+import pytest
+
+from conftest import header, held, legs, pd_rule, posts, prompt, same_text
+from gateway import complete, free_port
+from harness import RawClient, exchange, request_bytes, wait_until
+
+
+@pytest.fixture
+def pool(gateway, engines):
+    """pool(prefills, decodes, **fields): a rule over so many engines."""
+    def make(prefills, decodes, wholes=0, flags=(), **fields):
+        p, d, w = engines(prefills, *flags), engines(decodes, *flags), engines(wholes, *flags)
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, p, d, w, **fields))
+        return vip, p, d, w
+    return make
+
+
+def error(reply):
+    """Status and code of a well-formed refusal."""
+    assert reply.header("Content-Length") is not None
+    return reply.status, reply.json()["error"]["code"]
+
+
+def message(reply):
+    return reply.json()["error"]["message"]
+
+
+# --- prefill
+
+def test_a_prefill_that_refuses_connections_is_replaced(gateway, pool, plain):
+    vip, (first, second), (decode,), _ = pool(2, 1)
+    first.kill()
+    for i in range(4):
+        words = prompt()
+        assert same_text(complete(vip, words, request_id=f"f{i}"), plain, words)
+    assert gateway.metric("loxilb_pd_connect_failover_total") >= 1
+    ids = {header(r, "X-Request-Id") for r in posts(second)}
+    assert len(ids) == 4
+
+
+def test_when_all_prefills_refuse_it_is_said(gateway, pool):
+    vip, prefills, _, _ = pool(2, 1)
+    for p in prefills:
+        p.kill()
+    reply = complete(vip, prompt())
+    assert error(reply) == (503, "pd_pool_unavailable")
+    assert message(reply) == "all prefill endpoints unreachable"
+    assert reply.header("Retry-After")
+
+
+@pytest.mark.parametrize("fault", ["reset", "close"])
+def test_a_prefill_that_dies_is_asked_once_more(gateway, pool, plain, fault):
+    vip, (prefill,), _, _ = pool(1, 1)
+    prefill.arm(fault)
+    words = prompt()
+    assert same_text(complete(vip, words, request_id="again"), plain, words)
+    ids = [header(r, "X-Request-Id") for r in posts(prefill)]
+    assert len(ids) == 2 and ids[0] != ids[1]
+    assert gateway.metric("loxilb_pd_prefill_ep_died_total") == 1
+    prefill.arm(fault, 0)
+    reply = complete(vip, prompt())
+    assert error(reply) == (503, "pd_pool_unavailable")
+    assert message(reply) == "prefill backend connection dropped"
+
+
+def test_a_slow_prefill_is_a_timeout(gateway, pool):
+    vip, (prefill,), (decode,), _ = pool(1, 1, pd_prefill_timeout_ms=300)
+    prefill.arm("hang")
+    assert error(complete(vip, prompt())) == (504, "pd_prefill_timeout")
+    assert not posts(decode)
+    wait_until(lambda: gateway.metric("loxilb_ai_pd_requests_total", phase="prefill",
+                                      status="timeout") == 1, 5, "it is counted")
+
+
+def test_a_4xx_of_prefill_is_the_clients(gateway, pool):
+    vip, _, (decode,), _ = pool(1, 1)
+    reply = exchange(vip, "POST", "/v1/completions",
+                     {"model": "tiny", "prompt": prompt(), "temperature": -1, "stream": True})
+    assert reply.status == 400 and reply.header("Content-Type").startswith("application/json")
+    assert not posts(decode)
+    assert gateway.metric("loxilb_pd_sg_prefill_reject_relay_total") == 1
+
+
+def test_a_5xx_of_prefill_goes_elsewhere_and_then_decode_computes(gateway, pool, plain):
+    vip, (first, second), (decode,), _ = pool(2, 1)
+    words = prompt()
+    for engine in (first, second):
+        engine.arm("status:500", 0)
+    for i in range(3):
+        assert same_text(complete(vip, words, request_id=f"c{i}"), plain, words)
+    assert legs(gateway, "c0")[-1][0] == "whole"
+    assert gateway.metric("loxilb_pd_recomputed_total") >= 1
+
+
+def test_e11_a_busy_prefill_is_load_and_no_fault(gateway, pool, plain):
+    vip, (prefill,), _, _ = pool(1, 1)
+    prefill.arm("status:429", 8)
+    for _ in range(8):
+        assert complete(vip, prompt()).status == 429
+    words = prompt()
+    assert same_text(complete(vip, words), plain, words)
+    breakers = {e["breaker"] for e in gateway.rules()[0]["endpoints"]}
+    assert breakers == {"closed"}
+
+
+def test_b3_a_client_that_leaves_in_prefill_ends_it(gateway, pool):
+    vip, (prefill,), (decode,), _ = pool(1, 1)
+    prefill.arm("hang")
+    with RawClient(vip) as client:
+        client.send(request_bytes("POST", "/v1/completions",
+                                  {"model": "tiny", "prompt": prompt(), "max_tokens": 2},
+                                  [("X-Request-Id", "gone")]))
+        wait_until(lambda: posts(prefill), 10, "prefill was asked")
+    receipt = gateway.receipt("gone")
+    assert receipt["outcome"] == "client_closed"
+    assert not posts(decode)
+    assert gateway.rules()[0]["endpoints"][0]["inflight"] == 0
+
+
+# --- between the legs
+
+def test_no_healthy_prefill_or_decode_is_said(gateway, engines):
+    prefill, = engines(1)
+    vip = gateway.vip()
+    gateway.create(pd_rule(vip, [prefill], [f"127.0.0.1:{free_port()}"], monitor=True,
+                           probetype="http", probeport=1, probereq="/health", probeTimeout=1,
+                           probeRetries=1))
+    wait_until(lambda: all(e["state"] == "inactive" for e in gateway.rules()[0]["endpoints"]), 20,
+               "probes took them out")
+    reply = complete(vip, prompt())
+    assert error(reply) == (503, "pd_pool_unavailable")
+    assert message(reply) == "no healthy prefill or decode endpoint"
+
+
+def test_an_endpoint_without_a_role_serves_in_need(gateway, pool, plain):
+    vip, (prefill,), _, (spare,) = pool(1, 1, 1)
+    prefill.kill()
+    words = prompt()
+    assert same_text(complete(vip, words, request_id="need"), plain, words)
+    assert legs(gateway, "need")[-1][:2] == ("whole", spare.address)
+    assert gateway.receipt("need")["legs"][-1]["tier"] == "rescue"
+    assert gateway.metric("loxilb_pd_fallback_to_normal_total") == 1
+
+
+def test_decode_serves_alone_if_the_rule_says_so(gateway, pool, plain):
+    vip, (prefill,), (decode,), _ = pool(1, 1, pd_decode_only_fallback=True)
+    prefill.kill()
+    words = prompt()
+    assert same_text(complete(vip, words), plain, words)
+    assert "kv_transfer_params" not in json.loads(posts(decode)[0]["body"])
+
+
+def test_e7_a_decode_that_is_gone_leaves_a_lease_that_ends(gateway, pool):
+    vip, (prefill,), (decode,), _ = pool(1, 1, flags=("--kv-lease-ms", 3000))
+    decode.kill()
+    reply = complete(vip, prompt())
+    assert error(reply) == (503, "pd_pool_unavailable")
+    assert message(reply) == "decode endpoint unreachable"
+    assert gateway.metric("loxilb_pd_leases_outstanding") == 1
+
+
+def test_another_decode_gets_the_same_hand_off(gateway, pool, plain):
+    vip, (prefill,), (first, second), _ = pool(1, 2)
+    first.kill()
+    for _ in range(3):
+        words = prompt()
+        assert same_text(complete(vip, words), plain, words)
+    assert all("kv_transfer_params" in json.loads(r["body"]) for r in posts(second))
+    assert not held(prefill)
+
+
+# --- decode
+
+def test_a10_a_4xx_of_decode_is_relayed_and_counted_as_a_lease(gateway, pool):
+    vip, (prefill,), (decode,), _ = pool(1, 1)
+    decode.arm("status:400")
+    reply = exchange(vip, "POST", "/v1/completions",
+                     {"model": "tiny", "prompt": prompt(), "stream": True})
+    assert reply.status == 400 and reply.header("Content-Type").startswith("application/json")
+    assert gateway.metric("loxilb_pd_leases_outstanding") == 1
+
+
+@pytest.mark.parametrize("fault", ["reset", "close"])
+def test_a_decode_that_ends_without_a_byte_is_said(gateway, pool, fault):
+    vip, _, (decode,), _ = pool(1, 1)
+    decode.arm(fault)
+    assert error(complete(vip, prompt())) == (502, "pd_decode_backend_died")
+    assert len(posts(decode)) == 1
+    assert gateway.metric("loxilb_pd_decode_zero_byte_eof_total") == 1
+
+
+def test_a_decode_that_does_not_begin_in_time_is_a_timeout(gateway, pool):
+    vip, _, (decode,), _ = pool(1, 1, pd_decode_first_byte_ms=300)
+    decode.arm("hang")
+    assert error(complete(vip, prompt())) == (504, "pd_decode_timeout")
+
+
+@pytest.mark.parametrize("fault, code", [("cut-after:2", "stream_truncated"),
+                                         ("reset-after:2", "stream_truncated"),
+                                         ("stall-after:2", "pd_decode_stream_timeout")])
+def test_a_stream_that_breaks_off_says_so_in_its_last_event(gateway, pool, fault, code):
+    vip, _, (decode,), _ = pool(1, 1, timeouts={"chunk_gap_ms": 500})
+    decode.arm(fault)
+    reply = exchange(vip, "POST", "/v1/completions",
+                     {"model": "tiny", "prompt": prompt(), "max_tokens": 8, "stream": True})
+    events = reply.events()
+    assert "[DONE]" not in events
+    assert json.loads(events[-1])["error"]["code"] == code
+
+
+def test_a_failed_transfer_is_run_once_more_with_new_ids(gateway, pool, plain):
+    vip, (prefill,), (decode,), _ = pool(1, 1)
+    decode.arm("status:500")
+    words = prompt()
+    assert same_text(complete(vip, words, request_id="twice"), plain, words)
+    kinds = [leg[0] for leg in legs(gateway, "twice")]
+    assert kinds == ["prefill", "decode", "prefill", "decode"]
+    ids = [header(r, "X-Request-Id") for r in posts(decode)]
+    assert len(set(ids)) == 2
+    objects = [json.loads(r["body"])["kv_transfer_params"]["remote_request_id"]
+               for r in posts(decode)]
+    assert len(set(objects)) == 2
+
+
+def test_a_client_that_leaves_after_prefill_lets_the_blocks_go(gateway, pool):
+    vip, (prefill,), (decode,), _ = pool(1, 1)
+    decode.arm("slow-head:3000")
+    with RawClient(vip) as client:
+        client.send(request_bytes("POST", "/v1/completions",
+                                  {"model": "tiny", "prompt": prompt(), "max_tokens": 2},
+                                  [("X-Request-Id", "left")]))
+        wait_until(lambda: posts(decode), 10, "decode was asked")
+    assert gateway.receipt("left")["outcome"] == "client_closed"
+    assert gateway.metric("loxilb_pd_leases_outstanding") == 0
+    assert gateway.metric("loxilb_pd_leases_total", end="released") == 1
+
+
+def test_a_hand_off_whose_time_is_half_over_is_not_passed_on(gateway, engines, plain):
+    prefill, = engines(1, "--kv-lease-ms", 2000)
+    late, decode = engines(2)
+    vip = gateway.vip()
+    gateway.create(pd_rule(vip, [prefill], [late, decode], plugin_config={
+        "vllm": {"kv_lease_duration": 1}}, timeouts={"connect_ms": 1000}))
+    words = prompt()
+    assert same_text(complete(vip, words), plain, words)
+
+
+def test_ti_a_breaker_takes_a_prefill_out_and_another_serves(gateway, pool, plain):
+    vip, (first, second), _, _ = pool(2, 1, breaker={"failures": 2, "open_ms": 60000})
+    first.arm("reset", 0)
+    for _ in range(6):
+        words = prompt()
+        assert same_text(complete(vip, words), plain, words)
+    states = {e["targetPort"]: e["breaker"] for e in gateway.rules()[0]["endpoints"]}
+    assert states[int(first.address.rsplit(":", 1)[1])] == "open"
+    assert len(posts(first)) == 2
+    assert gateway.metric("loxilb_pd_cb_flips_total") == 1
+
+
+# --- admission
+
+def test_a_full_prefill_queues_in_order_and_then_turns_away(gateway, pool):
+    vip, (prefill,), _, _ = pool(1, 1, pd_max_inflight_per_ep=1, pd_queue_depth_per_ep=2,
+                                 pd_max_park_ms=20000)
+    prefill.arm("slow-head:1500", 1)
+    clients = [RawClient(vip, limit_s=60) for _ in range(4)]
+    try:
+        for i, client in enumerate(clients):
+            client.send(request_bytes("POST", "/v1/completions",
+                                      {"model": "tiny", "prompt": prompt(f"q{i}"), "max_tokens": 1},
+                                      [("X-Request-Id", f"q{i}")]))
+            if i == 0:
+                wait_until(lambda: posts(prefill), 10, "the first is there")
+            elif i < 3:
+                wait_until(lambda: gateway.metric("loxilb_pd_admission_waiting") == i, 10, "queued")
+        last = clients[3].read_reply()
+        assert error(last) == (429, "pd_overloaded") and last.header("Retry-After") == "1"
+        assert [c.read_reply().status for c in clients[:3]] == [200, 200, 200]
+    finally:
+        for client in clients:
+            client.close()
+    served = [json.loads(r["body"])["prompt"][:2] for r in posts(prefill)]
+    assert served == ["q0", "q1", "q2"]
+    assert gateway.metric("loxilb_pd_admission_queued_total") == 2
+    assert gateway.metric("loxilb_pd_admission_shed_total") == 1
+    assert gateway.receipt("q2")["legs"][0]["queued_us"] > 0
+
+
+def test_waiting_for_a_prefill_has_an_end(gateway, pool):
+    vip, (prefill,), _, _ = pool(1, 1, pd_max_inflight_per_ep=1, pd_queue_depth_per_ep=4,
+                                 pd_max_park_ms=300)
+    prefill.arm("hang")
+    with RawClient(vip) as client:
+        client.send(request_bytes("POST", "/v1/completions",
+                                  {"model": "tiny", "prompt": prompt(), "max_tokens": 1}))
+        wait_until(lambda: posts(prefill), 10, "the first is there")
+        assert error(complete(vip, prompt())) == (504, "pd_admission_park_timeout")
