@@ -46,6 +46,9 @@ net::Task<void> Exchange::relay() {
                 pd_->decode_began();
             }
             observer_.see(bytes);
+            if (is_complete && !observer_.error().empty()) {
+                note_error_event();  // before the client can know, and ask again
+            }
             if (is_complete && kind == Observer::Kind::Events && status_ < 300 &&
                 !observer_.has_events()) {
                 receipt_.outcome = route::Outcome::Truncated;
@@ -83,9 +86,6 @@ net::Task<void> Exchange::relay() {
         }
         bytes = part->bytes;
         has_bytes = true;
-    }
-    if (!observer_.error().empty()) {
-        note_error_event();
     }
     leg_.permit().completed();
 }
