@@ -4,25 +4,6 @@
 namespace sluice::flow {
 namespace {
 
-sluice_str borrowed(const std::string& s) noexcept {
-    return {s.data(), s.size()};
-}
-
-// Borrows from `info`.
-sluice_endpoint seen_by_plugins(const plugin::EndpointInfo& info) noexcept {
-    sluice_endpoint out{};
-    out.size = sizeof out;
-    out.roles = info.roles;
-    out.id = info.id;
-    out.base_url = borrowed(info.base_url);
-    out.address = borrowed(info.address);
-    out.name = borrowed(info.name);
-    out.fields = borrowed(info.fields);
-    out.num_dp_ranks = info.num_dp_ranks;
-    out.weight = info.weight;
-    return out;
-}
-
 class EngineAdapter final : public route::Engine {
 public:
     EngineAdapter(EnginePtr engine, const std::vector<plugin::AttachmentPtr>& attachments,
@@ -55,7 +36,7 @@ public:
         if (!held) {
             return route::Judgement::Relay;
         }
-        const sluice_endpoint endpoint = seen_by_plugins(attachment->endpoint());
+        const sluice_endpoint endpoint = plugin::to_sdk(attachment->endpoint());
         sluice_leg leg{};
         leg.size = sizeof leg;
         leg.request = &request;
@@ -109,7 +90,7 @@ private:
     // A leg with all it points to.
     struct Held {
         Held(const route::LegAsk& ask, const EngineAdapter& of)
-            : at(of.attached(ask.endpoint)), endpoint(seen_by_plugins(of.infos_[ask.endpoint])) {
+            : at(of.attached(ask.endpoint)), endpoint(plugin::to_sdk(of.infos_[ask.endpoint])) {
             leg.size = sizeof leg;
             leg.kind = ask.kind;
             leg.flags = ask.flags;
@@ -123,7 +104,7 @@ private:
                            ask.handoff.size()};
             if (ask.peer) {
                 peer_at = of.attached(*ask.peer);
-                peer = seen_by_plugins(of.infos_[*ask.peer]);
+                peer = plugin::to_sdk(of.infos_[*ask.peer]);
                 leg.peer = &peer;
                 leg.peer_at = peer_at ? peer_at->at() : nullptr;
             }

@@ -9,23 +9,6 @@
 #include "core/plugin/sdk_text.hpp"
 
 namespace sluice::plugin {
-namespace {
-
-sluice_endpoint to_sdk(const EndpointInfo& info) noexcept {
-    sluice_endpoint out{};
-    out.size = sizeof out;
-    out.roles = info.roles;
-    out.id = info.id;
-    out.base_url = borrow(info.base_url);
-    out.address = borrow(info.address);
-    out.name = borrow(info.name);
-    out.fields = borrow(info.fields);
-    out.num_dp_ranks = info.num_dp_ranks;
-    out.weight = info.weight;
-    return out;
-}
-
-}  // namespace
 
 AttachmentRecord::AttachmentRecord(std::shared_ptr<EngineInstance> for_engine,
                                    const EndpointInfo& of, std::uint32_t first_watch)

@@ -29,6 +29,20 @@ Result<std::vector<std::string>> names(const char* const* from, const char* what
 
 }  // namespace
 
+sluice_endpoint to_sdk(const EndpointInfo& info) noexcept {
+    sluice_endpoint out{};
+    out.size = sizeof out;
+    out.roles = info.roles;
+    out.id = info.id;
+    out.base_url = borrow(info.base_url);
+    out.address = borrow(info.address);
+    out.name = borrow(info.name);
+    out.fields = borrow(info.fields);
+    out.num_dp_ranks = info.num_dp_ranks;
+    out.weight = info.weight;
+    return out;
+}
+
 Result<std::shared_ptr<EngineInstance>> EngineInstance::create(Runtime& runtime, PluginPtr plugin,
                                                                InstanceSpec spec) {
     std::shared_ptr<EngineInstance> out(

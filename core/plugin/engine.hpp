@@ -43,6 +43,8 @@ struct EndpointInfo {
     std::uint32_t num_dp_ranks = 1;
     std::uint32_t weight = 1;
 };
+// As plugins see it; borrows from `info`.
+sluice_endpoint to_sdk(const EndpointInfo& info) noexcept;
 
 class EngineInstance;
 struct AttachmentRecord;

@@ -1,7 +1,8 @@
 // What a refused generation request means.
 //
 // The engine answers most failures inside a request with 400, its own among them, so a 400 proves
-// nothing about the client: it is relayed as it is. A dropped connection never comes here.
+// nothing about the client: it is relayed as it is. So is the 502 or 504 of a proxy before the
+// engine, which may have begun. A dropped connection never comes here.
 //
 // Threads: any.
 // Errors:  none; what is not recognised is relayed.
@@ -21,9 +22,7 @@ constexpr ReplyMeaning meaning_of(std::uint32_t http_code) noexcept {
     switch (http_code) {
         case 429:
             return ReplyMeaning::Busy;
-        case 502:
         case 503:
-        case 504:
             return ReplyMeaning::Elsewhere;
         default:
             return ReplyMeaning::Relay;

@@ -20,9 +20,6 @@ ReplyMeaning meaning_of(std::uint32_t http_code, std::string_view body) noexcept
             return says("busy") || says("overloaded") || says("Too many requests")
                        ? ReplyMeaning::Busy
                        : ReplyMeaning::Elsewhere;
-        case 502:
-        case 504:
-            return ReplyMeaning::Elsewhere;
         default:
             return ReplyMeaning::Relay;
     }

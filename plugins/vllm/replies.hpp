@@ -1,9 +1,12 @@
 // What a refused generation request means: the client's fault, a full engine, or one that is going.
 //
+// A 502 or 504 is a proxy's before the engine, which may have begun: nobody else may be asked.
+//
 // Threads: any.
 // Errors:  none; what is not recognised is relayed as it is.
-// Source:  vLLM 0.32 while draining and after its core died,
-// tests/unit/plugin_vllm/replies_test.cpp.
+// Source:  vLLM 0.32 while draining and after its core died, as
+// tests/unit/plugin_vllm/facts_test.cpp
+//          has it.
 #pragma once
 #include <cstdint>
 #include <string_view>

@@ -235,6 +235,8 @@ TEST_SUITE("trtllm/values") {
         CHECK(meaning_of(500) == ReplyMeaning::Relay);
         CHECK(meaning_of(429) == ReplyMeaning::Busy);
         CHECK(meaning_of(503) == ReplyMeaning::Elsewhere);
+        CHECK(meaning_of(502) == ReplyMeaning::Relay);
+        CHECK(meaning_of(504) == ReplyMeaning::Relay);
     }
 
     TEST_CASE("the adapter hashes a prompt by the engine's own rule") {

@@ -147,7 +147,7 @@ TEST_SUITE("vllm/replies") {
                  ReplyMeaning::Relay},
              Row{401, R"({"error":"Unauthorized"})", ReplyMeaning::Relay},
              Row{429, "", ReplyMeaning::Busy}, Row{503, "", ReplyMeaning::Elsewhere},
-             Row{502, "", ReplyMeaning::Elsewhere}}) {
+             Row{502, "", ReplyMeaning::Relay}, Row{504, "", ReplyMeaning::Relay}}) {
             CAPTURE(row.body);
             CHECK(meaning_of(row.code, row.body) == row.want);
         }

@@ -300,7 +300,7 @@ TEST_SUITE("vllm/pd/replies") {
                      SLUICE_NEXT_ELSEWHERE, SLUICE_NEXT_RESTART},
                  Row{500, kAny, SLUICE_NEXT_RELAY, SLUICE_NEXT_ELSEWHERE, SLUICE_NEXT_RELAY,
                      SLUICE_NEXT_RESTART},
-                 Row{502, "", SLUICE_NEXT_ELSEWHERE, SLUICE_NEXT_ELSEWHERE, SLUICE_NEXT_ELSEWHERE,
+                 Row{502, "", SLUICE_NEXT_RELAY, SLUICE_NEXT_ELSEWHERE, SLUICE_NEXT_RELAY,
                      SLUICE_NEXT_RESTART},
                  Row{503, R"({"error":{"message":"server busy"}})", SLUICE_NEXT_BUSY,
                      SLUICE_NEXT_BUSY, SLUICE_NEXT_BUSY, SLUICE_NEXT_BUSY},
