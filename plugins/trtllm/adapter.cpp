@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "plugins/trtllm/block_hashes.hpp"
-#include "plugins/trtllm/replies.hpp"
 
 namespace sluice::trtllm {
 
@@ -30,7 +29,7 @@ constexpr const char* kReservedPaths[] = {"/kv_cache_events",
 
 constexpr std::uint32_t kUncachedTail = 1;  // the last token of a prompt is never stored
 constexpr sluice_engine_info kInfo{sizeof(sluice_engine_info),
-                                   SLUICE_CAP_KV_EVENTS,
+                                   SLUICE_CAP_PD | SLUICE_CAP_KV_EVENTS,
                                    kDefaultBlockTokens,
                                    kUncachedTail,
                                    kReservedFields,
@@ -42,6 +41,11 @@ const sluice_engine_info& Adapter::info() const noexcept {
     return kInfo;
 }
 
+Adapter::Adapter(Host host, std::string_view config)
+    : host_(host), shared_{.settings = parse_settings(config), .accepts_changed = [this] {
+                               accepts_changed();
+                           }} {}
+
 Adapter::~Adapter() {
     for (Attachment* at : attached_) {
         delete at;
@@ -49,35 +53,23 @@ Adapter::~Adapter() {
 }
 
 std::unique_ptr<Attachment> Adapter::attach(const sluice_endpoint& endpoint, std::uint32_t watch) {
-    auto at = std::make_unique<Attachment>(host_, settings_, endpoint, watch);
+    auto at = std::make_unique<Attachment>(host_, shared_, endpoint, watch);
     attached_.push_back(at.get());
+    accepts_changed();
     return at;
 }
 
 void Adapter::detach(std::unique_ptr<Attachment> at) noexcept {
     std::erase(attached_, at.get());
+    accepts_changed();
 }
 
-sluice_status Adapter::on_reply(const sluice_leg& leg, const sluice_reply& reply,
-                                sluice_reply_out& out) {
-    if (leg.kind != SLUICE_LEG_SINGLE) {
-        throw Failure(SLUICE_E_UNSUPPORTED, "only whole requests are run on this engine");
+void Adapter::accepts_changed() noexcept {
+    std::uint32_t all = attached_.empty() ? 0 : ~std::uint32_t{0};
+    for (const Attachment* at : attached_) {
+        all &= at->accepts();
     }
-    out.hold = 0;
-    out.cached_tokens = SLUICE_ANY;
-    out.lease_us = 0;
-    switch (meaning_of(reply.http_code)) {
-        case ReplyMeaning::Relay:
-            out.next = SLUICE_NEXT_RELAY;
-            break;
-        case ReplyMeaning::Busy:
-            out.next = SLUICE_NEXT_BUSY;
-            break;
-        case ReplyMeaning::Elsewhere:
-            out.next = SLUICE_NEXT_ELSEWHERE;
-            break;
-    }
-    return SLUICE_OK;
+    all_accept_.store(all, std::memory_order_relaxed);
 }
 
 sluice_status Adapter::hash_blocks(const sluice_hash_input& in, std::span<std::uint64_t> out,

@@ -15,10 +15,11 @@ bool is_refused(const sluice_http_result& r) noexcept {
 
 }  // namespace
 
-Attachment::Attachment(const Host& host, const Settings& settings, const sluice_endpoint& endpoint,
+Attachment::Attachment(const Host& host, Shared& shared, const sluice_endpoint& endpoint,
                        std::uint32_t watch)
     : host_(host),
-      settings_(settings),
+      shared_(shared),
+      settings_(shared.settings),
       id_(endpoint.id),
       watch_(watch),
       signal_(host_, id_),
@@ -30,7 +31,9 @@ Attachment::Attachment(const Host& host, const Settings& settings, const sluice_
         throw Failure(started.code, "cannot start a timer: " + started.what);
     }
     tell_facts();  // they empty the inventory: before the first event
+    look_at_key();
     get(version_call_, "/version", kMaxSmallBody, &Attachment::on_version);
+    ask_schema();
     if (watches(SLUICE_WATCH_KV)) {
         signal_.say();
         ask_admission();
@@ -59,6 +62,10 @@ void Attachment::get(HttpCall& call, std::string_view target, std::uint64_t max_
 
 void Attachment::tick() {
     ++ticks_;
+    look_at_key();
+    if (!has_schema_ && ticks_ >= schema_at_tick_) {
+        ask_schema();
+    }
     get(version_call_, "/version", kMaxSmallBody, &Attachment::on_version);
     if (watches(SLUICE_WATCH_MODELS) && (!has_models_ || ticks_ % kModelsEveryTicks == 0)) {
         get(models_call_, "/v1/models", kMaxSmallBody, &Attachment::on_models);
@@ -173,6 +180,7 @@ void Attachment::ranks_seen(std::uint32_t count) {
 
 void Attachment::restarted() {
     served_.forget();
+    forget_accepts();
     ask_admission_soon();
 }
 
@@ -195,6 +203,7 @@ void Attachment::engine_changed(std::string_view why) {
     ++epoch_;
     feed_.engine_changed();
     served_.forget();
+    forget_accepts();
     if (!signal_.now.is_admitted()) {
         shown_block_tokens_.reset();  // what it was refused for may be gone
         shown_algo_.clear();
@@ -225,6 +234,9 @@ void Attachment::on_version(const sluice_http_result& r) {
     }
     const bool is_another = !version_.empty();
     version_ = std::move(*version);
+    if (!has_schema_) {
+        set_accepts(accepted_by_release(version_));
+    }
     if (is_another) {
         engine_changed("its version changed");
     } else {

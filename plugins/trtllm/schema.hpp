@@ -14,6 +14,8 @@ const char* const kConfigSchema =
     R"("kvZmqPort":{"type":"integer","minimum":0,"maximum":65535,"title":"KV event port",)"
     R"("description":"Not used: events come by the serving port. Absent, 0 or 5557."},)"
     R"("kvDpRankCount":{"type":"integer","minimum":1,"maximum":8,"title":"Data-parallel ranks",)"
-    R"("description":"Not used: ranks are learned from events. Absent or 1."}}})";
+    R"("description":"Not used: ranks are learned from events. Absent or 1."},)"
+    R"("trt_disagg_key_file":{"type":"string","maxLength":4096,"title":"Key of hand-offs",)"
+    R"("description":"File of the engines' internal_request_auth_key, which signs generation legs."}}})";
 
 }  // namespace sluice::trtllm

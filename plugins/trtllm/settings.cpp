@@ -20,6 +20,7 @@ Settings parse_settings(std::string_view config) {
     }
     Settings out;
     out.block_size = json::number32(json::member(doc.root(), "kvBlockSize"));
+    out.key_file = json::text(json::member(doc.root(), "trt_disagg_key_file")).value_or("");
     return out;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "sluice/sdk.hpp"
@@ -15,6 +16,7 @@ namespace sluice::trtllm {
 // A field the operator did not write declares nothing.
 struct Settings {
     std::optional<std::uint32_t> block_size;
+    std::string key_file;  // signs generation legs; empty = they are not signed
 };
 
 Settings parse_settings(std::string_view config);

@@ -4,7 +4,6 @@
 
 #include "plugins/vllm/block_hashes.hpp"
 #include "plugins/vllm/replies.hpp"
-#include "plugins/vllm/spans.hpp"
 
 namespace sluice::vllm {
 
@@ -144,7 +143,7 @@ std::uint32_t Adapter::prefilled(const sluice_leg& leg, const sluice_reply& repl
                                  sluice_reply_out& out, sluice_error* err) const {
     const std::string name(leg.endpoint == nullptr ? "?" : view(leg.endpoint->name));
     const bool is_cut = (reply.flags & SLUICE_REPLY_CUT) != 0;
-    if (!is_cut && !json::members_of(text(reply.body))) {
+    if (!is_cut && !spans::members_of(text(reply.body))) {
         (void)report(
             err, SLUICE_E_PROTOCOL,
             "prefill endpoint " + name + " answered with something that is no JSON object");

@@ -5,8 +5,6 @@
 #include <array>
 #include <charconv>
 
-#include "plugins/vllm/spans.hpp"
-
 namespace sluice::vllm {
 
 namespace {
@@ -23,7 +21,7 @@ bool is_one_prompt(const Edits& body, const sluice_field& field) {
     if (field.type != SLUICE_JSON_ARRAY) {
         return false;
     }
-    const auto elements = json::elements_of(body.value(field));
+    const auto elements = spans::elements_of(body.value(field));
     if (!elements || elements->empty()) {
         return false;
     }
@@ -67,8 +65,8 @@ std::string transfer_address(const sluice_endpoint* endpoint) {
         return "none";
     }
     const std::string_view fields = view(endpoint->fields);
-    if (const auto members = json::members_of(fields.empty() ? "{}" : fields)) {
-        const auto port = json::whole_number(json::value_of(*members, "nixl_port"));
+    if (const auto members = spans::members_of(fields.empty() ? "{}" : fields)) {
+        const auto port = spans::whole_number(spans::value_of(*members, "nixl_port"));
         if (port && *port != 0 && *port <= 65535) {
             return std::string(view(endpoint->address)) + ":" + std::to_string(*port);
         }
@@ -145,18 +143,18 @@ void shrink(Edits& body, std::string_view path) {
 }
 
 std::uint32_t cached_tokens_of(std::string_view reply) {
-    const auto members = json::members_of(reply);
+    const auto members = spans::members_of(reply);
     if (!members) {
         return SLUICE_ANY;
     }
     const auto inner = [](std::string_view object, std::string_view name) {
-        const auto of = json::members_of(object.empty() ? "{}" : object);
-        return of ? json::value_of(*of, name) : std::string_view();
+        const auto of = spans::members_of(object.empty() ? "{}" : object);
+        return of ? spans::value_of(*of, name) : std::string_view();
     };
-    const auto said = json::whole_number(
-        inner(json::value_of(*members, "kv_transfer_params"), "remote_prefill_cached_tokens"));
-    const auto counted = json::whole_number(
-        inner(inner(json::value_of(*members, "usage"), "prompt_tokens_details"), "cached_tokens"));
+    const auto said = spans::whole_number(
+        inner(spans::value_of(*members, "kv_transfer_params"), "remote_prefill_cached_tokens"));
+    const auto counted = spans::whole_number(
+        inner(inner(spans::value_of(*members, "usage"), "prompt_tokens_details"), "cached_tokens"));
     const auto cached = said ? said : counted;
     return cached && *cached < SLUICE_ANY ? static_cast<std::uint32_t>(*cached) : SLUICE_ANY;
 }

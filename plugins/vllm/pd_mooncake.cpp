@@ -2,7 +2,6 @@
 // bootstrap server is and which engine of it computes. A decode leg without all three computes by
 // itself, one whose prefill never starts waits: the legs are built only when both can be.
 #include "plugins/vllm/pd.hpp"
-#include "plugins/vllm/spans.hpp"
 
 namespace sluice::vllm {
 
@@ -76,16 +75,17 @@ public:
 }  // namespace
 
 std::optional<std::map<std::uint32_t, std::string>> parse_bootstrap(std::string_view body) {
-    const auto ranks = json::members_of(body);
+    const auto ranks = spans::members_of(body);
     if (!ranks) {
         return std::nullopt;
     }
     std::map<std::uint32_t, std::string> out;
-    for (const json::Span& entry : *ranks) {
-        const auto rank = json::whole_number(entry.name);
-        const auto members = json::members_of(entry.value);
-        const std::string_view id =
-            members ? json::plain_text(json::value_of(*members, "engine_id")) : std::string_view();
+    for (const spans::Span& entry : *ranks) {
+        const auto rank = spans::whole_number(entry.name);
+        const auto members = spans::members_of(entry.value);
+        const std::string_view id = members
+                                        ? spans::plain_text(spans::value_of(*members, "engine_id"))
+                                        : std::string_view();
         if (!rank || *rank > 1024 || id.empty() || id.size() > 256) {
             return std::nullopt;
         }

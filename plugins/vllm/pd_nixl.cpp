@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "plugins/vllm/pd.hpp"
-#include "plugins/vllm/spans.hpp"
 
 namespace sluice::vllm {
 
@@ -34,13 +33,13 @@ std::uint64_t lease_of(const PrefillFacts& facts) noexcept {
 // How many blocks the ids name: of one group, or of the longest; empty when they are of no shape an
 // engine survives.
 std::optional<std::size_t> blocks_named(std::string_view ids, bool& is_one_group) {
-    const auto outer = json::elements_of(ids.empty() ? "null" : ids);
+    const auto outer = spans::elements_of(ids.empty() ? "null" : ids);
     if (!outer || outer->empty()) {
         return std::nullopt;
     }
-    const auto all_numbers = [](const std::vector<json::Span>& list) {
+    const auto all_numbers = [](const std::vector<spans::Span>& list) {
         return std::all_of(list.begin(), list.end(),
-                           [](const json::Span& s) { return json::whole_number(s.value); });
+                           [](const spans::Span& s) { return spans::whole_number(s.value); });
     };
     is_one_group = true;
     if (all_numbers(*outer)) {
@@ -48,8 +47,8 @@ std::optional<std::size_t> blocks_named(std::string_view ids, bool& is_one_group
     }
     is_one_group = outer->size() == 1;
     std::size_t most = 0;
-    for (const json::Span& group : *outer) {
-        const auto list = json::elements_of(group.value);
+    for (const spans::Span& group : *outer) {
+        const auto list = spans::elements_of(group.value);
         if (!list || !all_numbers(*list)) {
             return std::nullopt;
         }
@@ -59,11 +58,11 @@ std::optional<std::size_t> blocks_named(std::string_view ids, bool& is_one_group
 }
 
 // Why this object must not reach a decode engine; empty: it may.
-std::string_view fault_of(const std::vector<json::Span>& params,
-                          const std::vector<json::Span>& reply, std::string_view id,
+std::string_view fault_of(const std::vector<spans::Span>& params,
+                          const std::vector<spans::Span>& reply, std::string_view id,
                           const PrefillFacts& facts) {
     const auto value = [&](std::string_view name) {
-        return json::value_of(params, name);
+        return spans::value_of(params, name);
     };
     if (value("do_remote_prefill") != "true" || value("do_remote_decode") == "true") {
         return "it is not for a decode engine";
@@ -71,19 +70,19 @@ std::string_view fault_of(const std::vector<json::Span>& params,
     if (const auto mode = value("transfer_mode"); !mode.empty() && mode != "\"pull\"") {
         return "it is of another transfer mode";
     }
-    if (json::plain_text(value("remote_engine_id")).empty() ||
-        json::plain_text(value("remote_host")).empty() ||
-        !json::whole_number(value("remote_port"))) {
+    if (spans::plain_text(value("remote_engine_id")).empty() ||
+        spans::plain_text(value("remote_host")).empty() ||
+        !spans::whole_number(value("remote_port"))) {
         return "it does not say where the blocks are";
     }
-    const std::string_view request = json::plain_text(value("remote_request_id"));
+    const std::string_view request = spans::plain_text(value("remote_request_id"));
     const bool has_none_yet = facts.version != 0 && facts.version < k_0_13;
     if (value("remote_request_id").empty() && !has_none_yet) {
         return "it does not name its request";
     }
     // Before 0.13 only the reply itself names the request.
     const std::string_view named = value("remote_request_id").empty()
-                                       ? json::plain_text(json::value_of(reply, "id"))
+                                       ? spans::plain_text(spans::value_of(reply, "id"))
                                        : request;
     if (named.find(id) == std::string_view::npos) {
         return "it is of another request";
@@ -93,10 +92,10 @@ std::string_view fault_of(const std::vector<json::Span>& params,
     if (!blocks) {
         return "it names no blocks";
     }
-    const auto usage = json::members_of(json::value_of(reply, "usage"));
+    const auto usage = spans::members_of(spans::value_of(reply, "usage"));
     const auto prompt =
-        usage ? json::whole_number(json::value_of(*usage, "prompt_tokens")) : std::nullopt;
-    const auto covered = json::whole_number(value("remote_num_tokens"));
+        usage ? spans::whole_number(spans::value_of(*usage, "prompt_tokens")) : std::nullopt;
+    const auto covered = spans::whole_number(value("remote_num_tokens"));
     const auto need = prompt ? prompt : covered;
     if (covered && need && *covered < *need) {
         return "it covers less than the prompt";
@@ -118,7 +117,7 @@ Handoff read_handoff(sluice_bytes bytes) {
     if (line != std::string_view::npos) {
         out = {all.substr(0, line), all.substr(line + 1)};
     }
-    if (!all.empty() && (out.id.empty() || !json::members_of(out.object))) {
+    if (!all.empty() && (out.id.empty() || !spans::members_of(out.object))) {
         throw Failure(SLUICE_E_INVALID, "the hand-off is not whole");
     }
     return out;
@@ -156,15 +155,15 @@ public:
 
     std::string_view prefilled(const sluice_leg& leg, const sluice_reply& reply,
                                const PrefillFacts& facts, sluice_reply_out& out) const override {
-        const auto members = json::members_of(text(reply.body));
+        const auto members = spans::members_of(text(reply.body));
         const std::string_view object =
-            members ? json::value_of(*members, "kv_transfer_params") : std::string_view();
+            members ? spans::value_of(*members, "kv_transfer_params") : std::string_view();
         if (object.empty()) {
             return {};
         }
         // Used or not, prefill holds the blocks now.
         out.lease_us = lease_of(facts);
-        const auto params = json::members_of(object);
+        const auto params = spans::members_of(object);
         if (!params) {
             return "it is no object";
         }

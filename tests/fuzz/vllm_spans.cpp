@@ -3,17 +3,16 @@
 #include <string>
 
 #include "plugins/vllm/pd.hpp"
-#include "plugins/vllm/spans.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    namespace json = sluice::vllm::json;
+    namespace spans = sluice::spans;
     const std::string_view text(reinterpret_cast<const char*>(data), size);
-    for (const auto& list : {json::members_of(text), json::elements_of(text)}) {
+    for (const auto& list : {spans::members_of(text), spans::elements_of(text)}) {
         if (!list) {
             continue;
         }
         const char* at = text.data();
-        for (const json::Span& span : *list) {
+        for (const spans::Span& span : *list) {
             const char* const begin = span.value.data();
             if (begin < at || begin + span.value.size() > text.data() + text.size() ||
                 span.value.empty()) {
@@ -21,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             }
             at = begin + span.value.size();
             // A value stands for itself.
-            if (!json::elements_of("[" + std::string(span.value) + "]")) {
+            if (!spans::elements_of("[" + std::string(span.value) + "]")) {
                 std::abort();
             }
         }

@@ -51,10 +51,10 @@ TEST_SUITE("vllm/pd/replies") {
         each_line(kCaptures, [&](const auto& line) {
             const std::string body = str(line["request"].value(), "body_text");
             if (str(line, "id").starts_with("pd-decode-") && !body.empty()) {
-                const auto members = json::members_of(body);
+                const auto members = sluice::spans::members_of(body);
                 REQUIRE(members);
                 sent.emplace(str(line, "group"),
-                             std::string(json::value_of(*members, "kv_transfer_params")));
+                             std::string(sluice::spans::value_of(*members, "kv_transfer_params")));
             }
         });
         std::size_t pairs = 0;

@@ -1,17 +1,17 @@
-#include "plugins/vllm/spans.hpp"
+#include "sluice/sdk/cxx/spans.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-using namespace sluice::vllm;
+using namespace sluice;
 
-TEST_SUITE("vllm/spans") {
+TEST_SUITE("sdk/spans") {
     TEST_CASE("members are found as they are written") {
         const std::string text =
             " { \"a\" : 1e999 ,\"b\\\"\":[ 1, {\"x\":[]} ],\"c\":\"}\\\"\",\"d\":-0.50,\"a\":null "
             "} \n";
-        const auto members = json::members_of(text);
+        const auto members = spans::members_of(text);
         REQUIRE(members);
         REQUIRE(members->size() == 5);
         CHECK((*members)[0].value == "1e999");
@@ -19,15 +19,15 @@ TEST_SUITE("vllm/spans") {
         CHECK((*members)[1].value == "[ 1, {\"x\":[]} ]");
         CHECK((*members)[2].value == "\"}\\\"\"");
         CHECK((*members)[3].value == "-0.50");
-        CHECK(json::value_of(*members, "a").empty());
-        CHECK(json::members_of("{}")->empty());
-        CHECK(json::elements_of("[1,[2,3],\"x\"]")->at(1).value == "[2,3]");
+        CHECK(spans::value_of(*members, "a").empty());
+        CHECK(spans::members_of("{}")->empty());
+        CHECK(spans::elements_of("[1,[2,3],\"x\"]")->at(1).value == "[2,3]");
     }
 
     TEST_CASE("depth has no end") {
         const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
         const std::string text = "{\"deep\":" + deep + ",\"after\":7}";
-        const auto members = json::members_of(text);
+        const auto members = spans::members_of(text);
         REQUIRE(members);
         CHECK(members->at(0).value == deep);
         CHECK(members->at(1).value == "7");
@@ -37,24 +37,24 @@ TEST_SUITE("vllm/spans") {
         const std::string whole = R"({"a":{"b":[1,2,{"c":"d"}]},"e":true})";
         for (std::size_t n = 0; n < whole.size(); ++n) {
             CAPTURE(n);
-            CHECK_FALSE(json::members_of(whole.substr(0, n)));
+            CHECK_FALSE(spans::members_of(whole.substr(0, n)));
         }
         for (const char* broken :
              {"", "[]", "null", "{} {}", "{\"a\":1,}", "{\"a\":}", "{\"a\" 1}", "{a:1}", "{,}",
               "{\"a\":1]", "{\"a\":[1}}", "{\"a\":tru}", "{\"a\":1 2}", "{\"a\":--1}",
               "{\"a\":\"\n\"}", "{\"a\":[,]}", "{\"a\":[1,]}", "data: {}"}) {
             CAPTURE(broken);
-            CHECK_FALSE(json::members_of(broken));
+            CHECK_FALSE(spans::members_of(broken));
         }
     }
 
     TEST_CASE("texts and numbers are taken only when they need no conversion") {
-        CHECK(json::plain_text("\"abc\"") == "abc");
-        CHECK(json::plain_text("\"a\\nb\"").empty());
-        CHECK(json::plain_text("5").empty());
-        CHECK(json::whole_number("18446744073709551615") == 18446744073709551615U);
-        CHECK_FALSE(json::whole_number("18446744073709551616"));
-        CHECK_FALSE(json::whole_number("1.0"));
-        CHECK_FALSE(json::whole_number("-1"));
+        CHECK(spans::plain_text("\"abc\"") == "abc");
+        CHECK(spans::plain_text("\"a\\nb\"").empty());
+        CHECK(spans::plain_text("5").empty());
+        CHECK(spans::whole_number("18446744073709551615") == 18446744073709551615U);
+        CHECK_FALSE(spans::whole_number("18446744073709551616"));
+        CHECK_FALSE(spans::whole_number("1.0"));
+        CHECK_FALSE(spans::whole_number("-1"));
     }
 }

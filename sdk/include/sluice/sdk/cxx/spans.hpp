@@ -1,11 +1,26 @@
-#include "plugins/vllm/spans.hpp"
-
+// JSON text cut into the texts of its members, nothing converted: what an engine wrote is handed on
+// as it was written, number spellings, key order, escapes and all.
+//
+// Threads: any; pure functions over the caller's text, which the results borrow.
+// Errors:  empty unless the whole text is exactly one object (array), to its last bracket.
+// Limits:  none on depth or length: one bit a level, one pass.
+#pragma once
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-namespace sluice::vllm::json {
+namespace sluice::spans {
 
-namespace {
+struct Span {
+    std::string_view name;   // without quotes, escapes as written; empty in an array
+    std::string_view value;  // as written, without spaces around it
+};
+
+namespace detail {
 
 class Walk {
 public:
@@ -139,17 +154,19 @@ private:
     std::size_t at_ = 0;
 };
 
-}  // namespace
+}  // namespace detail
 
-std::optional<std::vector<Span>> members_of(std::string_view text) {
-    return Walk(text).run('{');
+inline std::optional<std::vector<Span>> members_of(std::string_view text) {
+    return detail::Walk(text).run('{');
 }
 
-std::optional<std::vector<Span>> elements_of(std::string_view text) {
-    return Walk(text).run('[');
+inline std::optional<std::vector<Span>> elements_of(std::string_view text) {
+    return detail::Walk(text).run('[');
 }
 
-std::string_view value_of(const std::vector<Span>& members, std::string_view name) {
+// The value of the last member of that name, as a reader of the engine's language takes it; empty:
+// there is none, or it is null.
+inline std::string_view value_of(const std::vector<Span>& members, std::string_view name) {
     std::string_view out;
     for (const Span& m : members) {
         if (m.name == name) {
@@ -159,13 +176,14 @@ std::string_view value_of(const std::vector<Span>& members, std::string_view nam
     return out;
 }
 
-std::string_view plain_text(std::string_view value) {
+// The inside of a text value that needs no unescaping; empty for anything else.
+inline std::string_view plain_text(std::string_view value) {
     const bool is_text = value.size() >= 2 && value.front() == '"';
     const std::string_view inside = is_text ? value.substr(1, value.size() - 2) : "";
     return inside.find('\\') == std::string_view::npos ? inside : std::string_view();
 }
 
-std::optional<std::uint64_t> whole_number(std::string_view value) {
+inline std::optional<std::uint64_t> whole_number(std::string_view value) {
     std::uint64_t n = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
     return error == std::errc() && end == value.data() + value.size() && !value.empty()
@@ -173,4 +191,4 @@ std::optional<std::uint64_t> whole_number(std::string_view value) {
                : std::nullopt;
 }
 
-}  // namespace sluice::vllm::json
+}  // namespace sluice::spans
