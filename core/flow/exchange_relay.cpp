@@ -1,5 +1,6 @@
 // The last part of an exchange: relaying the answer, and what is said when it breaks off.
 #include "core/base/log.hpp"
+#include "core/flow/member_mask.hpp"
 #include "core/flow/pd_exchange.hpp"
 #include "core/flow/reply.hpp"
 #include "core/flow/usage_patch.hpp"
@@ -19,10 +20,16 @@ net::Task<void> Exchange::relay() {
     client_.release_body();
     // What prefill had cached stands in the place of what decode was given.
     std::optional<UsagePatch> patch;
+    // What a decode engine repeats of the hand-off is nobody else's.
+    std::optional<MemberMask> mask;
     http::Framing framing = reply_.client_framing(client_.head().method == "HEAD");
     const bool is_split = pd_ && pd_->is_split();
     if (cached_tokens_ && kind != Observer::Kind::Other) {
         patch.emplace(*cached_tokens_);
+        framing = http::Framing::chunked();
+    }
+    if (is_split && kind != Observer::Kind::Other && !service_->traits.reserved_fields.empty()) {
+        mask.emplace(service_->traits.reserved_fields);
         framing = http::Framing::chunked();
     }
     client_.send_head(status_, reply_.for_client(receipt_.id, !is_split), framing, reply_.reason());
@@ -38,6 +45,9 @@ net::Task<void> Exchange::relay() {
     while (true) {
         const bool is_complete = leg_.upstream().is_complete();
         if (has_bytes) {
+            if (mask) {
+                bytes = mask->apply(bytes, is_complete);
+            }
             if (patch) {
                 bytes = patch->apply(bytes, is_complete);
             }

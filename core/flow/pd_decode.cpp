@@ -3,6 +3,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/flow/pd_exchange.hpp"
+#include "core/flow/sdk_error.hpp"
 
 namespace sluice::flow {
 namespace {
@@ -81,7 +82,15 @@ net::Task<PdExchange::Step> PdExchange::decode() {
             continue;
         }
         const Step judged = co_await judge_decode_head(end);
-        co_return judged;
+        if (judged != Step::Rebuilt) {
+            co_return judged;
+        }
+        // What it could not read it has not used.
+        handoff_.take_back();
+        ++attempt_;
+        x_.leg_.close();
+        x_.first_part_ = {};
+        x_.has_first_part_ = false;
     }
 }
 
@@ -146,7 +155,8 @@ PdExchange::Step PdExchange::judge_decode(int status, std::string_view body) {
                             .transfer_id = transfer_id_,
                             .request = &request_->at_attempt(attempt_ - 1),
                             .handoff = has_object_ ? handoff_.object() : std::string_view()};
-    const std::uint32_t next = next_of(ask, reply);
+    auto err = empty_error();
+    const std::uint32_t next = next_of(ask, reply, err);
     const std::uint64_t now = x_.scene_.now_us();
     const bool is_load = next == SLUICE_NEXT_BUSY || status == 429 ||
                          (status == 503 && !x_.reply_.header("Retry-After").empty());
@@ -169,20 +179,34 @@ PdExchange::Step PdExchange::judge_decode(int status, std::string_view body) {
             step = cure(PdFault::DecodeElsewhere);
             break;
         case SLUICE_NEXT_REBUILD:
+            step = is_decode_rebuilt_ ? Step::Answered : Step::Rebuilt;
+            is_decode_rebuilt_ = true;
+            break;
         case SLUICE_NEXT_RESTART:
             step = cure(PdFault::DecodeRestart);
             break;
+        case SLUICE_NEXT_FAIL:
+            x_.leg_.record().verdict = "unusable";
+            x_.refuse({502,
+                       "pd_decode_failed",
+                       words_of(err, "the decode endpoint's answer cannot be used"),
+                       {},
+                       "api_error"});
+            return Step::Over;
         default:
             break;
     }
-    if (step == Step::Again) {
-        x_.leg_.record().verdict = next == SLUICE_NEXT_BUSY ? "busy" : "restart";
+    if (step == Step::Again || step == Step::Rebuilt) {
+        x_.leg_.record().verdict = next == SLUICE_NEXT_BUSY      ? "busy"
+                                   : next == SLUICE_NEXT_REBUILD ? "rebuilt"
+                                                                 : "restart";
         x_.leg_.record().done_us = x_.scene_.since_start_us();
     }
     return step;
 }
 
-std::uint32_t PdExchange::next_of(const route::LegAsk& ask, const sluice_reply& reply) const {
+std::uint32_t PdExchange::next_of(const route::LegAsk& ask, const sluice_reply& reply,
+                                  sluice_error& err) const {
     const auto discard = [](void*, const void*, std::size_t) -> sluice_status {
         return SLUICE_OK;
     };
@@ -195,7 +219,7 @@ std::uint32_t PdExchange::next_of(const route::LegAsk& ask, const sluice_reply& 
     };
     out.prompt_ids = [](void*, const std::uint32_t*, std::size_t) {
     };
-    const bool is_heard = x_.service_->engine->on_reply(ask, reply, out, nullptr) == SLUICE_OK;
+    const bool is_heard = x_.service_->engine->on_reply(ask, reply, out, &err) == SLUICE_OK;
     return is_heard ? out.next : std::uint32_t{SLUICE_NEXT_RELAY};
 }
 

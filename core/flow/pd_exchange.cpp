@@ -163,7 +163,11 @@ net::Task<PdExchange::Step> PdExchange::pair() {
             co_return cure(PdFault::NoDecode);
         }
     }
-    const Step prefilled = co_await prefill();
+    Step prefilled = co_await prefill();
+    if (prefilled == Step::Rebuilt) {
+        ++attempt_;
+        prefilled = co_await prefill();
+    }
     slot_.release();
     if (prefilled != Step::Answered || x_.ready_) {
         co_return prefilled;

@@ -51,7 +51,13 @@ public:
     void settle();
 
 private:
-    enum class Step : std::uint8_t { Answered, Over, Again, Plain };
+    enum class Step : std::uint8_t {
+        Answered,
+        Over,
+        Again,
+        Plain,
+        Rebuilt,  // the same leg at the same endpoint, built anew
+    };
 
     void view_body();
     void read_affinity();
@@ -72,7 +78,8 @@ private:
     net::Task<Step> decode();
     net::Task<Step> judge_decode_head(Leg::End end);
     Step judge_decode(int status, std::string_view body);
-    std::uint32_t next_of(const route::LegAsk& ask, const sluice_reply& reply) const;
+    std::uint32_t next_of(const route::LegAsk& ask, const sluice_reply& reply,
+                          sluice_error& err) const;
     std::string_view object_for_decode();
     net::Task<void> release_blocks();
     Step cure(PdFault fault);
@@ -99,6 +106,8 @@ private:
 
     sluice_plan plan_{};
     bool is_split_ = false;
+    bool is_prefill_rebuilt_ = false;
+    bool is_decode_rebuilt_ = false;
     std::uint32_t attempt_ = 0;
     std::uint64_t transfer_id_ = 0;
     std::uint64_t park_until_us_ = 0;  // 0 = did not wait yet

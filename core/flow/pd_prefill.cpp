@@ -4,21 +4,11 @@
 #include "core/base/clock.hpp"
 #include "core/base/log.hpp"
 #include "core/flow/pd_exchange.hpp"
+#include "core/flow/sdk_error.hpp"
 #include "core/route/transfer_ids.hpp"
 
 namespace sluice::flow {
 namespace {
-
-sluice_error empty_error() noexcept {
-    sluice_error err{};
-    err.size = sizeof err;
-    return err;
-}
-
-std::string words_of(const sluice_error& err, std::string_view otherwise) {
-    return err.len == 0 ? std::string(otherwise)
-                        : std::string(err.msg, std::min<std::size_t>(err.len, sizeof err.msg));
-}
 
 // Where the adapter puts what it takes from a reply.
 struct ReplySinks {
@@ -256,6 +246,13 @@ PdExchange::Step PdExchange::judge_prefill() {
                 status == 500 ? fleet::Mark::Draining : fleet::Mark::Refused, now);
             return cure(PdFault::PrefillBroken);
         case SLUICE_NEXT_REBUILD:
+            // The adapter has learned what this very engine takes.
+            if (is_prefill_rebuilt_ || !prefill_leg_.enter(prefill_.index)) {
+                return relay_prefill();
+            }
+            record.verdict = "rebuilt";
+            is_prefill_rebuilt_ = true;
+            return Step::Rebuilt;
         case SLUICE_NEXT_RESTART:
             record.verdict = "restart";
             return cure(PdFault::PrefillRestart);

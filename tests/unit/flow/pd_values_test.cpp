@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/flow/leg_edits.hpp"
+#include "core/flow/member_mask.hpp"
 #include "core/flow/pd_faults.hpp"
 #include "core/flow/upstream_head.hpp"
 #include "core/flow/usage_patch.hpp"
@@ -204,5 +205,66 @@ TEST_SUITE("flow/usage_patch") {
         flow::UsagePatch patch(1);
         const std::string event = "data: {\"choices\":[{\"text\":\" a\"}]}\n\n";
         CHECK(patch.apply(event, false) == event);
+    }
+}
+
+TEST_SUITE("flow/member_mask") {
+    const std::vector<std::string> kNames{"disaggregated_params", "a.b", "ids"};
+
+    std::string masked(std::string_view in, std::size_t size) {
+        flow::MemberMask mask(kNames);
+        std::string out;
+        for (std::size_t at = 0; at < in.size(); at += size) {
+            out += mask.apply(in.substr(at, size), at + size >= in.size());
+        }
+        return out;
+    }
+
+    TEST_CASE("what engines say to each other is null for the client, however it is cut") {
+        const std::string in =
+            R"({"choices":[{"text":"a","disaggregated_params" : {"x":["]}\\",{"y":"\""}],"ids":[1]},)"
+            R"("ids":[1,[2]],"n":{"ids":"b\"c"}},{"ids":-1.5e3,"disaggregated_params":true}],"ids":7 })";
+        const std::string want =
+            R"({"choices":[{"text":"a","disaggregated_params" : null,)"
+            R"("ids":null,"n":{"ids":null}},{"ids":null,"disaggregated_params":null}],"ids":null })";
+        for (std::size_t size = 1; size <= in.size(); ++size) {
+            CAPTURE(size);
+            CHECK(masked(in, size) == want);
+        }
+    }
+
+    TEST_CASE("a text that only speaks of it stays as it is") {
+        for (const std::string_view in :
+             {std::string_view(R"({"text":"\"disaggregated_params\":{}"})"),
+              std::string_view(R"(["disaggregated_params",{"disaggregated_params_x":1}])"),
+              std::string_view(R"({"a.c":1,"id":2,"disaggregated_params":null})"),
+              std::string_view("data: [DONE]\n\n"), std::string_view("\"ids\"  :")}) {
+            CAPTURE(in);
+            for (const std::size_t size : {std::size_t{1}, std::size_t{3}, in.size()}) {
+                CHECK(masked(in, size) == in);
+            }
+        }
+    }
+
+    TEST_CASE("what may be a name is held back for a while only") {
+        flow::MemberMask mask(kNames);
+        CHECK(mask.apply("{\"id", false) == "{");
+        CHECK(mask.apply("x\":1}", false) == "\"idx\":1}");
+        std::string out(mask.apply("\"ids\"", false));
+        for (int i = 0; i < 200; ++i) {
+            out += mask.apply(" ", false);
+        }
+        CHECK(out.size() > 100);
+    }
+
+    TEST_CASE("a value of megabytes costs no memory") {
+        flow::MemberMask mask(kNames);
+        std::string out(mask.apply("{\"ids\":[", false));
+        const std::string part(65536, '1');
+        for (int i = 0; i < 64; ++i) {
+            out += mask.apply(part, false);
+        }
+        out += mask.apply("]}", true);
+        CHECK(out == "{\"ids\":null}");
     }
 }
