@@ -12,12 +12,8 @@
 namespace sluice::rules {
 namespace {
 
-constexpr std::string_view kField = "backend_auth_file";
-
-Refusal unusable(const std::string& why) {
-    return {400, "auth_file_unusable", std::string(kField), "backend_auth_file " + why,
-            "a file of mode 0600 or less that holds one line"};
-}
+constexpr KeyFileField kFields[] = {{"backend_auth_file", &Rule::auth_file},
+                                    {"trt_disagg_key_file", &Rule::trt_key_file}};
 
 class Fd {
 public:
@@ -45,7 +41,16 @@ bool is_one_line(std::string_view text) {
 
 }  // namespace
 
-std::optional<Refusal> check_auth_file(const std::string& path) {
+std::span<const KeyFileField> key_file_fields() noexcept {
+    return kFields;
+}
+
+std::optional<Refusal> check_key_file(std::string_view field, const std::string& path) {
+    const auto unusable = [field](const std::string& why) {
+        return Refusal{400, "auth_file_unusable", std::string(field),
+                       std::string(field) + " " + why,
+                       "a file of mode 0600 or less that holds one line"};
+    };
     const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (file.get() < 0) {
         return unusable(std::string("cannot be opened: ") + std::strerror(errno));
@@ -72,8 +77,21 @@ std::optional<Refusal> check_auth_file(const std::string& path) {
     return std::nullopt;
 }
 
-Refusal hidden_path_unknown() {
-    return {400, "auth_file_hidden", std::string(kField),
+std::optional<Refusal> check_key_files(const Rule& rule, const Rule* previous) {
+    for (const KeyFileField& field : kFields) {
+        const std::string& path = rule.*field.path;
+        if (path.empty() || (previous != nullptr && path == previous->*field.path)) {
+            continue;
+        }
+        if (auto refusal = check_key_file(field.name, path)) {
+            return refusal;
+        }
+    }
+    return std::nullopt;
+}
+
+Refusal hidden_path_unknown(std::string_view field) {
+    return {400, "auth_file_hidden", std::string(field),
             "*** stands for a path that is not shown, and the rule has none",
             "a path that starts with /, or absent"};
 }

@@ -18,7 +18,7 @@ const Json* member(const Json::Object& object, std::string_view name) {
     return it == object.end() ? nullptr : &it->second;
 }
 
-void set_argument(std::string& body, const char* name, std::optional<Json> value) {
+void set_argument(std::string& body, const std::string& name, std::optional<Json> value) {
     auto document = Json::parse(body);
     if (!document) {
         return;  // never: parse_rule() made it
@@ -105,17 +105,20 @@ std::optional<Refusal> carry_over(Rule& rule, const Rule* previous,
         set_argument(rule.json, "adminStateUp", is_up ? std::nullopt : std::optional<Json>(false));
         set_effective(rule.effective, "adminStateUp", is_up);
     }
-    if (rule.auth_file == kHidden) {
-        if (previous == nullptr || previous->auth_file.empty()) {
-            return hidden_path_unknown();
+    for (const KeyFileField& field : key_file_fields()) {
+        if (rule.*field.path != kHidden) {
+            continue;
         }
-        rule.auth_file = previous->auth_file;
-        set_argument(rule.json, "backend_auth_file", Json(rule.auth_file));
+        if (previous == nullptr || (previous->*field.path).empty()) {
+            return hidden_path_unknown(field.name);
+        }
+        rule.*field.path = previous->*field.path;
+        set_argument(rule.json, std::string(field.name), Json(rule.*field.path));
     }
     if (auto refusal = carry_plugin_secrets(rule, previous)) {
         return refusal;
     }
-    return rule.auth_file.empty() ? std::nullopt : check_auth_file(rule.auth_file);
+    return check_key_files(rule);
 }
 
 }  // namespace sluice::rules

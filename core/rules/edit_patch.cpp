@@ -123,10 +123,13 @@ std::optional<Refusal> check_service(Json::Object& patch, const Rule& previous,
         // Of the key and the id the stored spelling stays.
         it = is_of_key(it->first) || it->first == "id" ? patch.erase(it) : std::next(it);
     }
-    const auto path = patch.find("backend_auth_file");
-    if (path != patch.end() && path->second == Json(kHidden)) {
-        if (previous.auth_file.empty()) {
-            return hidden_path_unknown();
+    for (const KeyFileField& field : key_file_fields()) {
+        const auto path = patch.find(std::string(field.name));
+        if (path == patch.end() || path->second != Json(kHidden)) {
+            continue;
+        }
+        if ((previous.*field.path).empty()) {
+            return hidden_path_unknown(field.name);
         }
         patch.erase(path);
     }

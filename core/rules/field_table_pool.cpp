@@ -51,9 +51,9 @@ constexpr Field kPool[] = {
     number("pd_max_park_ms", Built, 0, kHourMs)
         .otherwise("30000")
         .says("How long a request may wait for a prefill endpoint."),
-    text("trt_disagg_key_file", NotYet, 4096)
+    text("trt_disagg_key_file", Built, 4096)
         .hidden()
-        .says("The file of the key that signs TensorRT-LLM generation legs."),
+        .says("The file of the key that signs TensorRT-LLM generation legs; shown as ***."),
 
     text("kvEngineType", Built)
         .among("vllm|sglang|trtllm|llamacpp", "vllm|trtllm")

@@ -112,7 +112,9 @@ std::optional<Refusal> take_service(Effective& in, const Defaults& defaults, Dra
     if (auto refusal = check_pool(in, out)) {
         return refusal;
     }
-    take_pd(in, out);
+    if (auto refusal = take_pd(in, out)) {
+        return refusal;
+    }
     if (auto refusal = take_breaker(in, out)) {
         return refusal;
     }

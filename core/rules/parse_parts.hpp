@@ -22,7 +22,7 @@ std::optional<Refusal> take_limits(Effective& in, Draft& out);
 // Prefill/decode: roles and what needs them.
 std::optional<Refusal> check_pool(const Effective& in, const Draft& out);
 // Values of P/D, and what of them is without effect.
-void take_pd(const Effective& in, Draft& out);
+std::optional<Refusal> take_pd(const Effective& in, Draft& out);
 std::optional<Refusal> take_breaker(Effective& in, Draft& out);
 // Admission, keys and sessions.
 std::optional<Refusal> check_guard(Effective& in);

@@ -31,13 +31,14 @@ void take_values(const Effective& in, PdSpec& pd) {
 
 // What is kept and does nothing as the rule is now.
 void warn_without_effect(const Effective& in, Draft& out) {
-    static constexpr std::array<std::string_view, 12> kOnlyPd = {
+    static constexpr std::array<std::string_view, 13> kOnlyPd = {
         "pd_session_ttl_sec",       "pd_cache_threshold",
         "pd_balance_abs_threshold", "pd_connector",
         "pd_min_prompt_tokens",     "pd_conditional",
         "pd_decode_only_fallback",  "pd_prefill_timeout_ms",
         "pd_decode_first_byte_ms",  "pd_max_inflight_per_ep",
-        "pd_queue_depth_per_ep",    "pd_max_park_ms"};
+        "pd_queue_depth_per_ep",    "pd_max_park_ms",
+        "trt_disagg_key_file"};
     const auto warn = [&out](std::string_view field, std::string_view why) {
         out.warnings.push_back({"no_effect", std::string(field), std::string(why)});
     };
@@ -78,9 +79,19 @@ void warn_without_effect(const Effective& in, Draft& out) {
 
 }  // namespace
 
-void take_pd(const Effective& in, Draft& out) {
+std::optional<Refusal> take_pd(const Effective& in, Draft& out) {
+    const std::string engine = engine_named(in);
+    if (!in.text("trt_disagg_key_file").empty() && engine != "trtllm" &&
+        engine != "org.sluice.engine.trtllm") {
+        return Refusal{400, "trt_key_file_unused", "trt_disagg_key_file",
+                       "trt_disagg_key_file signs what TensorRT-LLM engines hand to each other; "
+                       "the engine of this rule is " +
+                           engine,
+                       "absent, or kvEngineType trtllm"};
+    }
     take_values(in, out.rule.pd);
     warn_without_effect(in, out);
+    return std::nullopt;
 }
 
 }  // namespace sluice::rules

@@ -139,14 +139,18 @@ std::optional<Refusal> take_limits(Effective& in, Draft& out) {
     out.rule.connection_limit = in.u32("connectionLimit");
     out.rule.max_stream_sec = in.u32("max_stream_duration_sec");
     out.rule.keepalive_sec = in.u32("backend_keepalive_interval_sec");
-    out.rule.auth_file = in.text("backend_auth_file");
-    if (!out.rule.auth_file.empty()) {
-        if (out.rule.auth_file.front() != '/' && out.rule.auth_file != kHidden) {
-            return Refusal{400, "malformed_path", "backend_auth_file",
-                           "backend_auth_file must be an absolute path",
+    for (const KeyFileField& field : key_file_fields()) {
+        std::string& path = out.rule.*field.path;
+        path = in.text(field.name);
+        if (path.empty()) {
+            continue;
+        }
+        if (path.front() != '/' && path != kHidden) {
+            return Refusal{400, "malformed_path", std::string(field.name),
+                           std::string(field.name) + " must be an absolute path",
                            "a path that starts with /"};
         }
-        in.set("backend_auth_file", Json(kHidden));
+        in.set(field.name, Json(kHidden));
     }
     const std::string handoff = in.text("client_handoff_fields");
     out.rule.handoff = handoff == "refuse" ? Handoff::Refuse

@@ -143,6 +143,7 @@ struct Rule {
     std::uint32_t max_stream_sec = 0;    // max_stream_duration_sec; 0 = a day
     std::uint32_t keepalive_sec = 0;     // backend_keepalive_interval_sec; 0 = off
     std::string auth_file;               // backend_auth_file; empty = the client's own header
+    std::string trt_key_file;            // trt_disagg_key_file; empty = hand-offs are not signed
     std::vector<std::string> allowed_sources;  // prefixes, "10.0.0.0/8"; empty = everybody
     Handoff handoff = Handoff::Drop;
     KvSpec kv;

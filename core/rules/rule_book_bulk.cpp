@@ -106,9 +106,8 @@ void RuleBook::plan_import(std::size_t index, const std::string& given, BulkPlan
     }
     const RulePtr previous = find(rule.key);
     // A rule of the document may be switched off; one that is off here stays so.
-    auto unusable = rule.is_admin_up         ? carry_over(rule, previous.get(), parsed.warnings)
-                    : rule.auth_file.empty() ? std::nullopt
-                                             : check_auth_file(rule.auth_file);
+    auto unusable = rule.is_admin_up ? carry_over(rule, previous.get(), parsed.warnings)
+                                     : check_key_files(rule);
     if (unusable) {
         plan.refuse(index, rule.id, rule.name, std::move(*unusable));
         return;

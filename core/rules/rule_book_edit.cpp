@@ -30,9 +30,11 @@ std::optional<Rule> RuleBook::asleep(const RuleKey& key) const {
         Rule out;
         const auto up = service->find("adminStateUp");
         out.is_admin_up = up == service->end() || up->second != Json(false);
-        if (const auto path = service->find("backend_auth_file");
-            path != service->end() && path->second.text() != nullptr) {
-            out.auth_file = *path->second.text();
+        for (const KeyFileField& field : key_file_fields()) {
+            if (const auto path = service->find(std::string(field.name));
+                path != service->end() && path->second.text() != nullptr) {
+                out.*field.path = *path->second.text();
+            }
         }
         return out;
     }
@@ -70,10 +72,8 @@ Outcome RuleBook::patch(const RuleKey& key, std::string_view json, const Actor& 
     if (rule.json == previous->json) {
         return {std::nullopt, warnings(previous->number), previous};
     }
-    if (!rule.auth_file.empty() && rule.auth_file != previous->auth_file) {
-        if (auto refusal = check_auth_file(rule.auth_file)) {
-            return refused(std::move(*refusal));
-        }
+    if (auto refusal = check_key_files(rule, previous.get())) {
+        return refused(std::move(*refusal));
     }
     return replace(std::move(parsed), previous, "rule.patch", actor);
 }

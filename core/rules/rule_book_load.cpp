@@ -78,10 +78,8 @@ std::optional<Refusal> RuleBook::adopt(const state::RuleRow& row, std::vector<Ru
     }
     std::sort(rule.endpoints.begin(), rule.endpoints.end(),
               [](const EndpointSpec& a, const EndpointSpec& b) { return a.ep_idx < b.ep_idx; });
-    if (!rule.auth_file.empty()) {
-        if (auto refusal = check_auth_file(rule.auth_file)) {
-            parsed.warnings.push_back({refusal->code, refusal->field, refusal->message});
-        }
+    if (auto refusal = check_key_files(rule)) {
+        parsed.warnings.push_back({refusal->code, refusal->field, refusal->message});
     }
     auto ptr = std::make_shared<const Rule>(std::move(rule));
     if (auto refusal = hooks_.prepare(ptr, nullptr, parsed.warnings)) {

@@ -122,8 +122,8 @@ void RuleBook::plan_restore(std::size_t index, const state::RuleRow& row, BulkPl
     Rule& rule = parsed.rule;
     rule.id = row.id;
     auto refusal = parsed.refusal ? parsed.refusal : check_identities(rule, row);
-    if (!refusal && !rule.auth_file.empty()) {
-        refusal = check_auth_file(rule.auth_file);
+    if (!refusal) {
+        refusal = check_key_files(rule);
     }
     if (refusal) {
         plan.refuse(index, row.id, rule.name, std::move(*refusal));

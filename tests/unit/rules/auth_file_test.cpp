@@ -59,7 +59,7 @@ TEST_CASE("a key file is one line for its owner alone") {
           Row{"for the group", "sk-1", 0640, false}, Row{"for everybody", "sk-1", 0644, false}}) {
         CAPTURE(row.name);
         const File file(row.text, row.mode);
-        const auto refusal = check_auth_file(file.path);
+        const auto refusal = check_key_file("backend_auth_file", file.path);
         CHECK(refusal.has_value() != row.is_good);
         if (refusal) {
             CHECK(refusal->code == "auth_file_unusable");
@@ -95,6 +95,56 @@ TEST_CASE("a key file is kept when it is sent back as it is shown, and is in no 
     REQUIRE(again.load().ok());
     REQUIRE(again.warnings(1).size() == 1);
     CHECK(again.warnings(1)[0].code == "auth_file_unusable");
+}
+
+TEST_CASE("the key of hand-offs is a key file like the other, for one engine") {
+    const File file("k-1");
+    test::MemoryStore store;
+    test::RecordingHooks hooks;
+    hooks.engine_names = {"vllm", "trtllm"};
+    RuleBook book(store, hooks);
+    const auto put = [&](const std::string& path, const char* engine) {
+        return book.put(body({{"trt_disagg_key_file", quoted(path)}, {"kvEngineType", engine}}),
+                        {});
+    };
+    for (const auto& [path, engine, code] :
+         {std::tuple{std::string("key"), R"("trtllm")", "malformed_path"},
+          std::tuple{std::string("/nowhere/at/all"), R"("trtllm")", "auth_file_unusable"},
+          std::tuple{std::string("***"), R"("trtllm")", "auth_file_hidden"},
+          std::tuple{file.path, R"("vllm")", "trt_key_file_unused"}}) {
+        CAPTURE(code);
+        const auto refused = put(path, engine);
+        REQUIRE(refused.refusal.has_value());
+        CHECK(refused.refusal->status == 400);
+        CHECK(refused.refusal->code == std::string(code));
+        CHECK(refused.refusal->field == "trt_disagg_key_file");
+        CHECK(book.table()->rules().empty());
+    }
+    const auto made = put(file.path, R"("trtllm")");
+    REQUIRE_FALSE(made.refusal.has_value());
+    CHECK(made.rule->trt_key_file == file.path);
+    CHECK(made.rule->effective.find(file.path) == std::string::npos);
+    REQUIRE(made.warnings.size() == 1);
+    CHECK(made.warnings[0].code == "no_effect");
+    CHECK(made.warnings[0].field == "trt_disagg_key_file");
+    const auto kept = put("***", R"("trtllm")");
+    REQUIRE((kept.refusal == std::nullopt || kept.refusal->code == "lbrule_exists"));
+    CHECK(book.table()->rules()[0]->trt_key_file == file.path);
+    const auto key = book.table()->rules()[0]->key;
+    CHECK_FALSE(
+        book.patch(key, R"({"serviceArguments":{"trt_disagg_key_file":"***","name":"x"}})", {})
+            .refusal.has_value());
+    CHECK(book.table()->rules()[0]->trt_key_file == file.path);
+    CHECK(book.table()->rules()[0]->auth_file.empty());
+    for (const state::AuditRow& row : store.trail) {
+        CHECK((row.before + row.after).find(file.path) == std::string::npos);
+    }
+    ::chmod(file.path.c_str(), 0644);
+    RuleBook again(store, hooks);
+    REQUIRE(again.load().ok());
+    REQUIRE(again.warnings(1).size() == 2);
+    CHECK(again.warnings(1)[1].code == "auth_file_unusable");
+    CHECK(again.warnings(1)[1].field == "trt_disagg_key_file");
 }
 
 TEST_CASE("a secret of a plugin is kept when it is sent back as it is shown") {

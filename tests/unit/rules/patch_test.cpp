@@ -72,7 +72,7 @@ std::string other_value(const Field& field) {
     if (name == "retry") {
         return R"({"connect":7})";
     }
-    if (name == "backend_auth_file" || name == "oper") {
+    if (name == "backend_auth_file" || name == "trt_disagg_key_file" || name == "oper") {
         return "";  // with a file; not for patches
     }
     if (name == "kvRepublish") {
