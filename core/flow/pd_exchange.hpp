@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -87,6 +88,7 @@ private:
     Step relay_prefill();
     Step interrupted();
     bool build(LegEdits& edits, const route::LegAsk& ask);
+    void note_prompt_ids(std::span<const std::uint32_t> ids);
     void learn_prefix();
     void learn_session();
 

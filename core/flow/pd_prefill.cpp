@@ -12,7 +12,8 @@ namespace {
 
 // Where the adapter puts what it takes from a reply.
 struct ReplySinks {
-    explicit ReplySinks(std::size_t most) : most_bytes(most) {}
+    using OnIds = void (*)(void* owner, std::span<const std::uint32_t> ids);
+    ReplySinks(std::size_t most, void* of, OnIds ids) : most_bytes(most), owner(of), on_ids(ids) {}
     sluice_reply_out out() noexcept {
         sluice_reply_out o{};
         o.size = sizeof o;
@@ -31,7 +32,11 @@ struct ReplySinks {
             const sluice_leg_out checked = self.headers.out();
             return checked.set_header(checked.ctx, name, value);
         };
-        o.prompt_ids = [](void*, const std::uint32_t*, std::size_t) {
+        o.prompt_ids = [](void* ctx, const std::uint32_t* ids, std::size_t num) {
+            const auto& self = *static_cast<ReplySinks*>(ctx);
+            if (num != 0) {
+                self.on_ids(self.owner, {ids, num});
+            }
         };
         return o;
     }
@@ -43,6 +48,8 @@ struct ReplySinks {
         return SLUICE_OK;
     }
     const std::size_t most_bytes;
+    void* const owner;
+    const OnIds on_ids;
     std::string handoff;
     std::string body;
     LegEdits headers{{}};
@@ -173,7 +180,10 @@ PdExchange::Step PdExchange::judge_prefill() {
     reply.num_headers = static_cast<std::uint32_t>(headers.size());
     reply.headers = headers.data();
     reply.body = {reinterpret_cast<const std::uint8_t*>(reply_.data()), reply_.size()};
-    ReplySinks sinks(x_.worker_.shared.max_prefill_reply_bytes);
+    ReplySinks sinks(x_.worker_.shared.max_prefill_reply_bytes, this,
+                     [](void* self, std::span<const std::uint32_t> ids) {
+                         static_cast<PdExchange*>(self)->note_prompt_ids(ids);
+                     });
     sluice_reply_out out = sinks.out();
     auto err = empty_error();
     const route::LegAsk ask{.kind = SLUICE_LEG_PREFILL,
@@ -266,6 +276,27 @@ PdExchange::Step PdExchange::judge_prefill() {
                {},
                "api_error"});
     return Step::Over;
+}
+
+// The engine says what the prompt is to it: whether our tokens are its own.
+void PdExchange::note_prompt_ids(std::span<const std::uint32_t> ids) {
+    const route::Prompt& prompt = x_.scratch_->prompt;
+    if (!x_.has_prompt_ || !x_.is_text_prompt_ || !prompt.miss.empty() ||
+        !x_.service_->is_kv_watched(prefill_.index)) {
+        return;
+    }
+    const bool is_same =
+        std::equal(ids.begin(), ids.end(), prompt.tokens.begin(), prompt.tokens.end());
+    const bool is_chat = x_.facts_.api == route::Api::Chat;
+    const auto kind = is_chat ? route::TokensOf::Template : route::TokensOf::Text;
+    if (x_.service_->kv_members[prefill_.index]->note_engine_tokens(kind, is_same)) {
+        log::warn("an engine's tokens of prompts are others than ours",
+                  {{"endpoint", prefill_leg_.endpoint().name()},
+                   {"request_id", x_.receipt_.id},
+                   {"attestation", is_chat ? "mismatch:template" : "mismatch:tokenizer"},
+                   {"tokens", prompt.tokens.size()},
+                   {"engine_tokens", ids.size()}});
+    }
 }
 
 PdExchange::Step PdExchange::relay_prefill() {

@@ -95,6 +95,14 @@ KvWords KvMember::words() const {
         out.attestation = kWrongSize;
         return out;
     }
+    for (const TokensOf kind : {TokensOf::Text, TokensOf::Template}) {
+        if (differs(kind)) {
+            out.attestation = kind == TokensOf::Text ? "mismatch:tokenizer" : "mismatch:template";
+            out.detail = "the engine's token ids of prompts are others than this gateway's";
+            out.advice = "give the gateway the tokenizer directory of the engine's model";
+            return out;
+        }
+    }
     if (is_refused_for_another()) {
         out.reason.clear();
         out.detail.clear();
@@ -129,8 +137,27 @@ std::string_view KvMember::distrust() const noexcept {
         case SLUICE_KV_DEAD:
             return "stale";
         default:
-            return {};
+            return differs(TokensOf::Text) || differs(TokensOf::Template) ? "mismatch" : "";
     }
+}
+
+bool KvMember::note_engine_tokens(TokensOf kind, bool is_same) noexcept {
+    std::atomic<std::uint32_t>& differ = differ_[static_cast<std::size_t>(kind)];
+    if (is_same) {
+        differ.store(0, std::memory_order_relaxed);
+        note_tokens_agree();
+        return false;
+    }
+    const std::uint32_t now = differ.load(std::memory_order_relaxed);
+    if (now >= kManyDiffer) {
+        return false;
+    }
+    const bool begins = differ.fetch_add(1, std::memory_order_relaxed) + 1 == kManyDiffer;
+    if (begins) {
+        // What the engine itself denies is shown no more.
+        tokens_agree_.store(false, std::memory_order_relaxed);
+    }
+    return begins;
 }
 
 bool KvMember::is_connected() const {
@@ -208,6 +235,9 @@ void KvMember::events_came(const sluice_kv_batch& batch) {
 void KvMember::forget(bool is_all) noexcept {
     // What answers there now has yet to show what its tokens are.
     tokens_agree_.store(false, std::memory_order_relaxed);
+    for (std::atomic<std::uint32_t>& differ : differ_) {
+        differ.store(0, std::memory_order_relaxed);
+    }
     if (is_all) {
         block_tokens_.store(0, std::memory_order_relaxed);
         for (std::atomic<kv::Key>& slot : first_blocks_) {

@@ -39,9 +39,13 @@ struct KvWords {
 std::string_view signal_word(std::uint32_t state, std::uint32_t why,
                              std::string_view reason) noexcept;
 
+// How a prompt became tokens here.
+enum class TokensOf : std::uint8_t { Text, Template };
+
 class KvMember {
 public:
     static constexpr std::size_t kFirstBlocks = 256;
+    static constexpr std::uint32_t kManyDiffer = 3;
 
     explicit KvMember(std::uint64_t endpoint) : endpoint_(endpoint) {}
 
@@ -69,6 +73,10 @@ public:
             tokens_agree_.store(true, std::memory_order_relaxed);
         }
     }
+    // The engine said which ids a prompt tokenized here has: whether they are ours. A few prompts
+    // in a row that differ are a mismatch until one of their kind agrees. True: that began now.
+    // [any]
+    bool note_engine_tokens(TokensOf kind, bool is_same) noexcept;
     // ok | warming | quiet | doubtful | dead | refused | stolen | off
     std::string_view signal(std::uint32_t warmup_sec, std::uint64_t now) const;
     bool is_warming(std::uint32_t warmup_sec, std::uint64_t now) const noexcept;
@@ -110,6 +118,10 @@ private:
     // The adapter refuses for the block size that another rule declares.
     bool is_refused_for_another() const noexcept;
     void set_linked(bool is_up) noexcept;
+    bool differs(TokensOf kind) const noexcept {
+        return differ_[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed) >=
+               kManyDiffer;
+    }
 
     const std::uint64_t endpoint_;
     std::atomic<std::uint32_t> state_{SLUICE_KV_WAITING};  // as the adapter says
@@ -124,6 +136,7 @@ private:
     std::atomic<bool> is_linked_{false};
     std::atomic<bool> was_linked_{false};
     std::atomic<bool> tokens_agree_{false};
+    std::array<std::atomic<std::uint32_t>, 2> differ_{};  // prompts in a row, by TokensOf
     std::array<std::atomic<std::uint64_t>, SLUICE_WHY_LEGACY + 1> counts_{};
     std::array<std::atomic<kv::Key>, kFirstBlocks> first_blocks_{};
     Snapshot<KvWords> words_;

@@ -214,6 +214,19 @@ def test_one_token_is_one_token(gateway, pool):
     assert not context.legs and len(generation.legs) == 1
 
 
+def test_other_tokens_than_ours_are_a_mismatch_that_is_seen(gateway, pool):
+    vip, context, _ = pool(keep, repeat, kvExactMode=1)
+    for _ in range(3):
+        assert complete(vip, prompt(), max_tokens=2).status == 200
+
+    def attestation():
+        endpoints = gateway.rules()[0]["endpoints"]
+        return [e["kv"]["attestation"] for e in endpoints if e["ep_role"] == 1]
+    assert attestation() == ["mismatch:tokenizer"]
+    assert "tokens of prompts are others than ours" in gateway.log()
+    assert context.raw.address in gateway.log()
+
+
 def write_key(path, key):
     with open(path, "w", encoding="ascii", opener=lambda p, f: os.open(p, f, 0o600)) as file:
         file.write(key + "\n")

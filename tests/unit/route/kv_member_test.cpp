@@ -206,6 +206,42 @@ TEST_SUITE("route/kv_member") {
         CHECK_FALSE(rule.member->note_first_block(41));
     }
 
+    TEST_CASE("an engine that says other tokens is distrusted until it says ours") {
+        using route::TokensOf;
+        for (const TokensOf kind : {TokensOf::Text, TokensOf::Template}) {
+            const TokensOf other = kind == TokensOf::Text ? TokensOf::Template : TokensOf::Text;
+            const char* const word =
+                kind == TokensOf::Text ? "mismatch:tokenizer" : "mismatch:template";
+            Rule rule;
+            rule.report(SLUICE_KV_LIVE);
+            KvMember& member = *rule.member;
+            CHECK_FALSE(member.note_engine_tokens(kind, true));
+            CHECK(member.tokens_agree());
+            CHECK_FALSE(member.note_engine_tokens(kind, false));
+            CHECK_FALSE(member.note_engine_tokens(kind, false));
+            CHECK_FALSE(member.note_engine_tokens(kind, true));  // not in a row
+            CHECK_FALSE(member.note_engine_tokens(kind, false));
+            CHECK_FALSE(member.note_engine_tokens(kind, false));
+            CHECK(member.distrust().empty());
+            CHECK(member.note_engine_tokens(kind, false));
+            CHECK_FALSE(member.note_engine_tokens(kind, false));  // said once
+            CHECK(member.distrust() == "mismatch");
+            CHECK(member.words().attestation == word);
+            CHECK_FALSE(member.tokens_agree());
+            CHECK_FALSE(member.note_engine_tokens(other, true));
+            CHECK(member.words().attestation == word);
+            CHECK_FALSE(member.note_engine_tokens(kind, true));
+            CHECK(member.distrust().empty());
+            CHECK(member.words().attestation != word);
+            CHECK(member.tokens_agree());
+            for (int i = 0; i < 3; ++i) {
+                (void)member.note_engine_tokens(kind, false);
+            }
+            rule.plane.reset(kEndpoint, SLUICE_ANY);
+            CHECK(member.distrust().empty());  // another process
+        }
+    }
+
     TEST_CASE("a late rule knows what the others were told") {
         Rule early;
         early.plane.facts(kEndpoint, 32);
