@@ -1,5 +1,6 @@
 #include "plugins/trtllm/early_exit.hpp"
 
+#include <algorithm>
 #include <span>
 
 namespace sluice::trtllm {
@@ -224,6 +225,14 @@ StreamWish stream_wish(std::string_view options) {
 }
 
 std::string streamed_answer(const ContextReply& reply, bool is_chat, StreamWish wish) {
+    if (reply.text.find_first_of("\r\n") != std::string_view::npos) {
+        // Space between values; inside an event it would end it.
+        std::string flat(reply.text);
+        std::replace_if(
+            flat.begin(), flat.end(), [](char c) { return c == '\r' || c == '\n'; }, ' ');
+        const auto again = read_context_reply(flat);
+        return again ? streamed_answer(*again, is_chat, wish) : std::string();
+    }
     return is_chat ? chat_chunks(reply, wish) : text_chunks(reply, wish);
 }
 

@@ -100,6 +100,19 @@ TEST_SUITE("trtllm/early_exit") {
         }
     }
 
+    TEST_CASE("line breaks between the engine's values end no event") {
+        std::string reply = complete(R"("message":{"content":"x"},"finish_reason":"stop")");
+        const std::string flat = streamed_answer(*read_context_reply(reply), true, {true, true});
+        for (std::size_t at = reply.find(",\""); at != std::string::npos;
+             at = reply.find(",\"", at + 3)) {
+            reply.insert(at + 1, "\n\r");
+        }
+        const std::string events = streamed_answer(*read_context_reply(reply), true, {true, true});
+        CHECK(std::count(events.begin(), events.end(), '\n') ==
+              std::count(flat.begin(), flat.end(), '\n'));
+        CHECK(std::count(events.begin(), events.end(), '\r') == 0);
+    }
+
     TEST_CASE("usage goes with the chunks that were asked for") {
         struct Row {
             const char* options;

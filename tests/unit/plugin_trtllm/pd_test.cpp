@@ -310,6 +310,30 @@ TEST_SUITE("trtllm/pd") {
                   .body.find("disagg_request_id") != std::string::npos);
     }
 
+    TEST_CASE("opaque state of any size is handed on byte for byte, in one pass") {
+        // A quadratic step over this much would take minutes.
+        const std::string state(4U << 20U, 'Q');
+        std::string ids = "[1";
+        for (int i = 0; i < 200'000; ++i) {
+            ids += ",128000";
+        }
+        ids += "]";
+        Pair pair;
+        const Request request(R"({"prompt":")" + std::string(65536, 'p') + R"("})");
+        const Judged judged = pair.context(
+            request, handed(R"({"ctx_request_id":1,"encoded_opaque_state":")" + state + "\"}",
+                            ",\"prompt_token_ids\":" + ids));
+        CHECK(judged.ids.size() == 200'001);
+        const Built built = pair.build(request, SLUICE_LEG_DECODE, judged.handoff);
+        CHECK(built.body.starts_with("{\"prompt\":" + ids + ","));
+        CHECK(built.body.find("\"" + state + "\"") != std::string::npos);
+        std::string refusal;
+        for (int i = 0; i < 20'000; ++i) {
+            refusal += "extra_forbidden (((  \nExtra inputs are not permitted";
+        }
+        CHECK(refused_members(refusal) == 0);
+    }
+
     TEST_CASE("who is to blame for a refusal of a leg, and what may be tried") {
         Pair pair;
         const Request request(R"({"prompt":"hi"})");
