@@ -1,0 +1,135 @@
+"""Never a wrong text: whatever becomes of a hand-off, the answer is what one engine alone says."""
+
+import copy
+import json
+import socket
+
+import pytest
+
+from conftest import legs, pd_rule, posts, prompt, same_text
+from gateway import complete, free_port
+from harness import exchange
+from via import Via, params, with_params
+
+
+def handed(request):
+    return json.loads(request["body"]).get("kv_transfer_params")
+
+
+@pytest.mark.parametrize("kib", [70, 1200])
+def test_a_large_hand_off_is_passed_on_whole(gateway, engines, plain, kib):
+    prefill, decode = engines(2)
+    extra = {"deep": [[{"x": "y" * 1000, "n": 12345678901234567890}] * kib]}
+    sent = []
+
+    def grow(reply):
+        sent.append({**params(reply), "later_field": extra})
+        return with_params(reply, sent[-1])
+
+    with Via(prefill, grow) as via, Via(decode, lambda reply: reply.body) as seen:
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, [via], [seen]))
+        words = prompt()
+        assert same_text(complete(vip, words, request_id="large"), plain, words)
+    assert [leg[0] for leg in legs(gateway, "large")] == ["prefill", "decode"]
+    asked, = [c for c in seen.calls if c.path == "/v1/completions"]
+    assert json.dumps(sent[0]).encode() in asked.body
+    assert gateway.metric("loxilb_ai_pd_kv_params_found_total") == 1
+
+
+@pytest.mark.parametrize("what", ["remote_request_id", "remote_engine_id", "remote_block_ids",
+                                  "remote_host", "remote_port", "do_remote_prefill"])
+def test_a_hand_off_without_a_field_that_engines_need_is_not_passed_on(gateway, engines, plain, what):
+    prefill, decode = engines(2)
+
+    def without(reply):
+        return with_params(reply, {k: v for k, v in params(reply).items() if k != what})
+
+    with Via(prefill, without) as via:
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, [via], [decode]))
+        for _ in range(2):
+            words = prompt()
+            assert same_text(complete(vip, words), plain, words)
+    assert all(not handed(r) for r in posts(decode))
+    assert gateway.metric("loxilb_ai_pd_kv_params_missing_total") == 2
+
+
+def test_fewer_blocks_than_the_prompt_fills_are_not_passed_on(gateway, engines, plain):
+    prefill, decode = engines(2)
+
+    def fewer(reply):
+        value = copy.deepcopy(params(reply))
+        value["remote_num_tokens"] = 1
+        value["remote_block_ids"] = [value["remote_block_ids"][0][:1]]
+        return with_params(reply, value)
+
+    with Via(prefill, fewer) as via:
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, [via], [decode]))
+        words = prompt()
+        assert same_text(complete(vip, words), plain, words)
+    assert not handed(posts(decode)[0])
+
+
+def test_the_hand_off_of_another_request_is_not_passed_on(gateway, engines, plain):
+    prefill, decode = engines(2)
+    seen = []
+
+    def foreign(reply):
+        seen.append(params(reply))
+        return with_params(reply, seen[0])
+
+    with Via(prefill, foreign) as via:
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, [via], [decode]))
+        for _ in range(3):
+            words = prompt()
+            assert same_text(complete(vip, words), plain, words)
+    assert [bool(handed(r)) for r in posts(decode)] == [True, False, False]
+
+
+def test_a_prefill_answer_that_is_no_whole_json_is_an_error(gateway, engines):
+    prefill, decode = engines(2)
+    with Via(prefill, lambda reply: reply.body[:-20]) as via:
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, [via], [decode]))
+        reply = complete(vip, prompt())
+        assert reply.status == 502 and reply.json()["error"]["code"] == "pd_prefill_failed"
+    assert not posts(decode)
+
+
+def test_after_half_its_lease_a_hand_off_is_dropped_and_decode_computes(gateway, engines, plain):
+    prefill, = engines(1, "--kv-lease-ms", 1000)
+    decode, = engines(1)
+    with socket.socket() as silent, socket.socket() as filler:
+        silent.bind(("127.0.0.1", free_port()))
+        silent.listen(0)
+        filler.connect(silent.getsockname())  # nobody else gets in
+        vip = gateway.vip()
+        address = "%s:%d" % silent.getsockname()
+        gateway.create(pd_rule(vip, [prefill], [address, decode], timeouts={"connect_ms": 900},
+                               plugin_config={"vllm": {"kv_lease_duration": 1}}))
+        late = False
+        for i in range(2):
+            words = prompt()
+            assert same_text(complete(vip, words, request_id=f"late-{i}"), plain, words)
+            late = late or len(legs(gateway, f"late-{i}")) == 3
+    assert late
+    assert gateway.metric("loxilb_pd_recomputed_total") >= 1
+    assert any(not handed(r) for r in posts(decode))
+
+
+@pytest.mark.parametrize("body", [{"kv_transfer_params": {"do_remote_prefill": True}},
+                                  {"vllm_xargs": {"kv_transfer_params": {"do_remote_prefill": True}}}])
+@pytest.mark.parametrize("path, ask", [
+    ("/v1/completions", {"prompt": "x", "max_tokens": 2}),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 2})])
+def test_a_clients_own_fields_are_refused_where_the_rule_says_so(gateway, engines, body, path, ask):
+    prefill, decode = engines(2)
+    vip = gateway.vip()
+    gateway.create(pd_rule(vip, [prefill], [decode], client_handoff_fields="refuse"))
+    reply = exchange(vip, "POST", path, {"model": "tiny", **ask, **body})
+    assert reply.status == 400
+    assert reply.json()["error"]["code"] == "handoff_field_not_allowed"
+    assert not posts(prefill) and not posts(decode)
