@@ -127,6 +127,7 @@ private:
     // Of a split request.
     std::optional<std::size_t> predicted_by_;     // its prefill endpoint
     std::optional<std::uint32_t> cached_tokens_;  // there, for the client's usage
+    std::string engine_id_;  // what its engines call it; empty: as the client does
     // A whole answer that is here already.
     struct Ready {
         int status = 200;

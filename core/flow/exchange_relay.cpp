@@ -1,5 +1,6 @@
 // The last part of an exchange: relaying the answer, and what is said when it breaks off.
 #include "core/base/log.hpp"
+#include "core/flow/id_patch.hpp"
 #include "core/flow/member_mask.hpp"
 #include "core/flow/pd_exchange.hpp"
 #include "core/flow/reply.hpp"
@@ -32,6 +33,12 @@ net::Task<void> Exchange::relay() {
         mask.emplace(service_->traits.reserved_fields);
         framing = http::Framing::chunked();
     }
+    // The id the engines know it by names where they are.
+    std::optional<IdPatch> id_patch;
+    if (is_split && kind != Observer::Kind::Other && !engine_id_.empty()) {
+        id_patch.emplace(engine_id_, receipt_.id);
+        framing = http::Framing::chunked();
+    }
     client_.send_head(status_, reply_.for_client(receipt_.id, !is_split), framing, reply_.reason());
     if (!has_first_part_) {
         const Status flushed = co_await client_.flush();
@@ -50,6 +57,9 @@ net::Task<void> Exchange::relay() {
             }
             if (patch) {
                 bytes = patch->apply(bytes, is_complete);
+            }
+            if (id_patch) {
+                bytes = id_patch->apply(bytes, is_complete);
             }
             if (is_split && !has_begun_) {
                 has_begun_ = true;
@@ -111,6 +121,9 @@ net::Task<void> Exchange::answer_ready() {
     }
     if (!has_id) {
         fields.push_back({"X-Request-Id", receipt_.id});
+    }
+    if (!engine_id_.empty()) {
+        ready_->body = IdPatch(engine_id_, receipt_.id).apply(ready_->body, true);
     }
     observer_.begin(Observer::kind_of(http::header_value(fields, "Content-Type")));
     observer_.see(ready_->body);

@@ -88,6 +88,7 @@ private:
     Step relay_prefill();
     Step interrupted();
     bool build(LegEdits& edits, const route::LegAsk& ask);
+    void note_engine_id(LegEdits& edits);
     void note_prompt_ids(std::span<const std::uint32_t> ids);
     void learn_prefix();
     void learn_session();

@@ -62,6 +62,7 @@ bool PdExchange::build(LegEdits& edits, const route::LegAsk& ask) {
     sluice_leg_out out = edits.out();
     const sluice_status built = x_.service_->engine->build_leg(ask, out, &err);
     if (built == SLUICE_OK && edits.is_good()) {
+        note_engine_id(edits);
         return true;
     }
     log::warn("a leg cannot be built",
@@ -69,6 +70,12 @@ bool PdExchange::build(LegEdits& edits, const route::LegAsk& ask) {
                {"leg", ask.kind == SLUICE_LEG_PREFILL ? "prefill" : "decode"},
                {"reason", words_of(err, "the adapter's edits are not of this body")}});
     return false;
+}
+
+// The request id that the leg goes out with, if it is another one than the client knows.
+void PdExchange::note_engine_id(LegEdits& edits) {
+    const std::string_view id = http::header_value(edits.headers(), "x-request-id");
+    x_.engine_id_ = id == x_.receipt_.id ? std::string_view() : id;
 }
 
 net::Task<PdExchange::Step> PdExchange::prefill() {

@@ -94,6 +94,19 @@ def test_tc_both_legs_have_one_request_id_and_the_client_keeps_its_own(gateway, 
     assert len(seen) == 2
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_the_id_in_an_answer_is_the_clients_and_names_no_endpoint(pair, plain, streams):
+    vip = pair[0]
+    words = prompt()
+    for ask in (lambda address: complete(address, words, request_id="mine-7", stream=streams),
+                lambda address: chat(address, [{"role": "user", "content": words}], max_tokens=3,
+                                     request_id="mine-7", stream=streams)):
+        reply, alone = ask(vip), ask(plain.address)
+        assert b"addr_" not in reply.body
+        pick = (lambda r: json.loads(r.events()[0])["id"]) if streams else (lambda r: r.json()["id"])
+        assert pick(reply) == pick(alone) and "mine-7" in pick(reply)
+
+
 def test_tb_requests_spread_over_both_pools(gateway, engines):
     prefills, decodes = engines(2), engines(2)
     vip = gateway.vip()

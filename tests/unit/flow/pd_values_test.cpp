@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/flow/id_patch.hpp"
 #include "core/flow/leg_edits.hpp"
 #include "core/flow/member_mask.hpp"
 #include "core/flow/pd_faults.hpp"
@@ -266,5 +267,44 @@ TEST_SUITE("flow/member_mask") {
         }
         out += mask.apply("]}", true);
         CHECK(out == "{\"ids\":null}");
+    }
+}
+
+TEST_SUITE("flow/id_patch") {
+    // The text in parts of `size` bytes, as the client gets it.
+    std::string renamed(std::string_view in, std::size_t size, std::string_view ours) {
+        flow::IdPatch patch("___addr_10.0.0.7:80_1f", ours);
+        std::string out;
+        for (std::size_t at = 0; at < in.size(); at += size) {
+            out += patch.apply(in.substr(at, size), at + size >= in.size());
+        }
+        return out;
+    }
+
+    TEST_CASE("the engines' id is the client's wherever it stands and however it is cut") {
+        const std::string in = R"({"id":"cmpl-___addr_10.0.0.7:80_1f-0","x":"____addr_10.0.0.7:80_)"
+                               R"(","y":"____addr_10.0.0.7:80_1f___addr_10.0.0.7:80_1f"})";
+        const std::string want = R"({"id":"cmpl-mine-0","x":"____addr_10.0.0.7:80_)"
+                                 R"(","y":"_minemine"})";
+        for (std::size_t size = 1; size <= in.size(); ++size) {
+            CAPTURE(size);
+            CHECK(renamed(in, size, "mine") == want);
+        }
+    }
+
+    TEST_CASE("a client's id stays within its text") {
+        CHECK(renamed(R"({"id":"___addr_10.0.0.7:80_1f"})", 5, "a\"b\\c\td") ==
+              R"({"id":"a\"b\\c\td"})");
+    }
+
+    TEST_CASE("what has begun like an id and ends is not lost") {
+        CHECK(renamed("data: ___addr_10", 4, "mine") == "data: ___addr_10");
+        CHECK(renamed("data: _", 7, "mine") == "data: _");
+    }
+
+    TEST_CASE("an event is never held back") {
+        flow::IdPatch patch("___addr_10.0.0.7:80_1f", "mine");
+        const std::string event = "data: {\"choices\":[{\"text\":\"_\"}]}\n\n";
+        CHECK(patch.apply(event, false) == event);
     }
 }
