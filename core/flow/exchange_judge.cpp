@@ -19,6 +19,7 @@ Exchange::Attempt Exchange::lose(Leg::End end) {
             return Attempt::Over;
         case Leg::End::Unreached:
         case Leg::End::TakenOut:
+        case Leg::End::Outdated:
             return Attempt::Elsewhere;
         case Leg::End::Gone:
         case Leg::End::Died:

@@ -62,20 +62,28 @@ net::Task<Leg::End> Leg::run(const Sending& sending) {
     record_ = scene_.receipt.legs.size();
     scene_.receipt.legs.push_back(record);
     const net::Address& address = scene_.service->addresses[index_];
-    const net::Wait patience = scene_.wait_ms(rule.timeouts.connect_ms);
+    const net::Wait patience = wait_to_send(sending, rule.timeouts.connect_ms);
 
     auto connected = co_await scene_.worker.upstreams.acquire(address, patience);
     bool is_replayed = false;
     while (true) {
         if (!connected) {
-            co_return lose_connect(connected.error());
+            co_return lose_connect(connected.error(), sending);
         }
         upstream_ = std::move(*connected);
         upstream_.keep_alive_every(rule.keepalive_sec);
         this->record().connect_us = scene_.since_start_us();
+        if (scene_.now_us() >= sending.send_by_us) {
+            co_return outdated();
+        }
+        is_sent_ = false;
         const Status head = co_await exchange(sending);
         if (head) {
             co_return End::Head;
+        }
+        if (!is_sent_ && head.error().code == Code::Timeout && !scene_.is_overdue() &&
+            scene_.now_us() >= sending.send_by_us) {
+            co_return outdated();
         }
         if (!upstream_.not_accepted() || !rule.retry.not_accepted || is_replayed) {
             co_return lose(head.error());
@@ -88,7 +96,7 @@ net::Task<Leg::End> Leg::run(const Sending& sending) {
         if (!scene_.is_still_in(index_)) {
             co_return End::TakenOut;
         }
-        const net::Wait again = scene_.wait_ms(rule.timeouts.connect_ms);
+        const net::Wait again = wait_to_send(sending, rule.timeouts.connect_ms);
         connected = co_await scene_.worker.upstreams.acquire_fresh(address, again);
     }
 }
@@ -112,11 +120,12 @@ net::Task<Status> Leg::exchange(const Sending& sending) {
         head_);
     // An engine that takes no more of the body for that long is as silent as one that sends
     // nothing.
-    const net::Wait patience = scene_.wait_ms(scene_.service->rule->timeouts.chunk_gap_ms);
+    const net::Wait patience = wait_to_send(sending, scene_.service->rule->timeouts.chunk_gap_ms);
     const Status sent = co_await upstream_.send(head_, sending.pieces, patience);
     if (!sent) {
         co_return sent;
     }
+    is_sent_ = true;
     auto head = co_await upstream_.read_head(next_wait(sending.first_byte_ms));
     while (!head && is_pause(head.error())) {
         head = co_await upstream_.read_head(same_wait());
@@ -145,9 +154,26 @@ bool Leg::is_pause(const Error& error) {
     return !is_gone_;
 }
 
-Leg::End Leg::lose_connect(const Error& error) {
+net::Wait Leg::wait_to_send(const Sending& sending, std::uint64_t ms) const noexcept {
+    net::Wait wait = scene_.wait_ms(ms);
+    wait.deadline_us = std::min(wait.deadline_us, sending.send_by_us);
+    return wait;
+}
+
+// An engine begins with nothing that is not whole: closing the connection is enough.
+Leg::End Leg::outdated() {
+    record().verdict = "outdated";
+    close();
+    return End::Outdated;
+}
+
+Leg::End Leg::lose_connect(const Error& error, const Sending& sending) {
     if (error.code == Code::Cancelled) {
         return End::Interrupted;
+    }
+    if (error.code == Code::Timeout && !scene_.is_overdue() &&
+        scene_.now_us() >= sending.send_by_us) {
+        return outdated();
     }
     if (scene_.is_overdue()) {
         record().verdict = "connect_timeout";

@@ -63,6 +63,7 @@ public:
         Overdue,      // the time of the whole exchange is over
         Unreached,    // no connection: the engine cannot have begun
         TakenOut,     // an edit took the endpoint out before the engine began
+        Outdated,     // what it carries may not be sent any more, and was not sent whole
         Late,         // no answer in time
         Gone,         // silent, and its port refuses connections
         Died,         // the connection ended before an answer
@@ -70,7 +71,7 @@ public:
     };
     // The engine cannot have seen the request.
     static bool is_before_begin(End end) noexcept {
-        return end == End::Unreached || end == End::TakenOut;
+        return end == End::Unreached || end == End::TakenOut || end == End::Outdated;
     }
 
     struct Sending {
@@ -81,6 +82,7 @@ public:
         std::size_t body_bytes = 0;
         http::HeaderSpan headers = {};  // in the place of the client's; empty values remove
         std::uint64_t first_byte_ms = 0;
+        std::uint64_t send_by_us = net::kNever;  // not whole on its way by then: it is not sent
     };
     // Adds a record to the receipt. `sending` and what it borrows live until it is done.
     net::Task<End> run(const Sending& sending);
@@ -110,7 +112,9 @@ public:
 
 private:
     net::Task<Status> exchange(const Sending& sending);
-    End lose_connect(const Error& error);
+    End lose_connect(const Error& error, const Sending& sending);
+    End outdated();
+    net::Wait wait_to_send(const Sending& sending, std::uint64_t ms) const noexcept;
 
     const Scene& scene_;
     ReplyHead& reply_;
@@ -123,6 +127,7 @@ private:
     http::UpstreamStream upstream_;
     std::string failure_;
     bool has_run_ = false;
+    bool is_sent_ = false;  // the whole request is on its way
     bool is_gone_ = false;
 };
 

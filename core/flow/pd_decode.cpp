@@ -60,14 +60,20 @@ net::Task<PdExchange::Step> PdExchange::decode() {
             co_return Step::Over;
         }
         decode_sent_us_ = x_.scene_.now_us();
-        const Leg::Sending sending{.kind = route::LegKind::Decode,
-                                   .decision = decode_,
-                                   .attempt = attempt_,
-                                   .pieces = edits.pieces(),
-                                   .body_bytes = edits.size(),
-                                   .headers = edits.headers(),
-                                   .first_byte_ms = spec_.decode_first_byte_ms};
+        const Leg::Sending sending{
+            .kind = route::LegKind::Decode,
+            .decision = decode_,
+            .attempt = attempt_,
+            .pieces = edits.pieces(),
+            .body_bytes = edits.size(),
+            .headers = edits.headers(),
+            .first_byte_ms = spec_.decode_first_byte_ms,
+            .send_by_us = has_object_ ? handoff_.good_until_us() : net::kNever};
         const Leg::End end = co_await x_.leg_.run(sending);
+        if (end == Leg::End::Outdated) {
+            handoff_.take_back();
+            continue;  // it is sent without the object
+        }
         if (Leg::is_before_begin(end)) {
             // Nobody has seen the object.
             handoff_.take_back();

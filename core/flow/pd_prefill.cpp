@@ -124,6 +124,7 @@ net::Task<PdExchange::Step> PdExchange::prefill() {
             co_return interrupted();
         case Leg::End::Unreached:
         case Leg::End::TakenOut:
+        case Leg::End::Outdated:
             co_return cure(PdFault::PrefillUnreached);
         case Leg::End::Overdue:
         case Leg::End::Late:

@@ -91,9 +91,12 @@ Handoff& Handoff::operator=(Handoff&& other) noexcept {
     return *this;
 }
 
+std::uint64_t Handoff::good_until_us() const noexcept {
+    return lease_us_ == 0 ? UINT64_MAX : since_us_ + lease_us_ / 2;
+}
+
 bool Handoff::is_good(std::uint64_t now_us) const noexcept {
-    const std::uint64_t age = now_us - std::min(now_us, since_us_);
-    return ledger_ != nullptr && !is_given_ && (lease_us_ == 0 || age < lease_us_ / 2);
+    return ledger_ != nullptr && !is_given_ && now_us < good_until_us();
 }
 
 std::optional<std::string_view> Handoff::give(std::uint64_t now_us) noexcept {

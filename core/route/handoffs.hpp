@@ -72,6 +72,8 @@ public:
     bool is_given() const noexcept { return is_given_; }
     // Less than half of its time has passed, and nobody had it yet.
     bool is_good(std::uint64_t now_us) const noexcept;
+    // Until when a decode engine may be sent it; UINT64_MAX: nobody knows of an end.
+    std::uint64_t good_until_us() const noexcept;
     // The object, the only time it is given out; nothing when it is not good any more.
     std::optional<std::string_view> give(std::uint64_t now_us) noexcept;
     // For who was given it.
