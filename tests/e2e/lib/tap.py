@@ -6,6 +6,9 @@
         assert tap.connects == 1
 
 Bytes pass unchanged both ways, a half-close too; when one side resets, the other is closed.
+
+With is_shut=True nobody gets in until open_up(): a connect waits, as towards a host that is too busy to
+accept. hold() keeps what comes for the target back until pass_on(); `kept` says what is kept.
 """
 
 import select
@@ -38,18 +41,39 @@ def free_on(*hosts):
 
 
 class Tap:
-    def __init__(self, target, host="127.0.0.1", port=0):
+    def __init__(self, target, host="127.0.0.1", port=0, is_shut=False):
         self.target = split(target)
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.listener.bind((host, port))
-        self.listener.listen(256)
+        self.listener.listen(0 if is_shut else 256)
         self.host, self.port = self.listener.getsockname()
         self.connects = 0
         self._lock = threading.Lock()
         self._pairs = set()
+        self._passes = threading.Event()
+        self._passes.set()
+        self.kept = b""
         self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._fillers = [socket.create_connection((self.host, self.port))] if is_shut else []
+        if not is_shut:
+            self._thread.start()
+
+    def open_up(self):
+        """Lets in who waits."""
+        for filler in self._fillers:
+            self.listener.accept()[0].close()
+            filler.close()
+        self._fillers = []
+        self.listener.listen(256)
         self._thread.start()
+
+    def hold(self):
+        self.kept = b""
+        self._passes.clear()
+
+    def pass_on(self):
+        self._passes.set()
 
     @property
     def address(self):
@@ -89,6 +113,9 @@ class Tap:
                 for s in select.select(reading, [], [])[0]:
                     data = s.recv(65536)
                     if data:
+                        if s is near and not self._passes.is_set():
+                            self.kept += data
+                            self._passes.wait()
                         other[s].sendall(data)
                     else:
                         reading.remove(s)
@@ -111,6 +138,9 @@ class Tap:
         except OSError:
             pass
         self.listener.close()
+        self.pass_on()
+        for filler in self._fillers:
+            filler.close()
         with self._lock:
             pairs = list(self._pairs)
         for pair in pairs:

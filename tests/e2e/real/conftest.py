@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from engines import engine_class  # noqa: E402
+from real_engines import engine_class  # noqa: E402
 from stand import Stand  # noqa: E402
 
 

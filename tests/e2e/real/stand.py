@@ -1,49 +1,19 @@
 """Two engines, the gateway in front, and a test's own reader of each engine's events."""
 import json
-import os
 import pathlib
 import shutil
 import time
 
-from engines import BLOCK, MODEL
+from answers import Answer
 from gateway import Gateway, rule
 from harness import exchange, wait_until
+from real_engines import BLOCK, MODEL
 from shadow import Shadow
 from workload import Done, Workload
 
 # How long both readers must have been silent before the next request: batches of one request come
 # at most one scheduler step apart, some milliseconds.
 QUIET_S = 0.05
-
-
-class Answer:
-    """Status, usage, text and token ids of one reply, streamed or not."""
-
-    def __init__(self, reply, body):
-        self.status = reply.status
-        self.text, self.prompt, self.output, self.usage = "", None, [], {}
-        if reply.status != 200:
-            self.text = reply.body.decode(errors="replace")
-            return
-        events = ([json.loads(e) for e in reply.events() if e != "[DONE]"] if body.get("stream")
-                  else [reply.json()])
-        for event in events:
-            self.take(event)
-
-    def take(self, event):
-        self.usage = event.get("usage") or self.usage
-        self.prompt = event.get("prompt_token_ids") or self.prompt
-        for choice in event.get("choices", []):
-            if choice.get("index", 0) != 0:
-                continue
-            self.prompt = choice.get("prompt_token_ids") or self.prompt
-            self.output += choice.get("token_ids") or []
-            part = choice.get("message") or choice.get("delta") or choice
-            self.text += part.get("content") or part.get("text") or ""
-
-    @property
-    def cached(self):
-        return (self.usage.get("prompt_tokens_details") or {}).get("cached_tokens")
 
 
 class Stand:
@@ -188,16 +158,3 @@ class Run:
     def steps(self, count):
         for _ in range(count):
             assert self.step() is not None
-
-
-def report(title, wrong, total, more):
-    """The summary of a phase, on the terminal and in SLUICE_REAL_REPORT if that is set."""
-    lines = [f"{title}: {len(wrong)} wrong of {total}", *(f"  {line}" for line in more)]
-    for ask, problems, receipt in wrong:
-        lines.append(f"  {receipt['id']} {ask.kind}: {'; '.join(problems)}")
-        lines.append(f"    {json.dumps({k: receipt[k] for k in ('prompt_tokens', 'candidates', 'misses', 'tokens')})}")
-    text = "\n".join(lines)
-    print("\n" + text, flush=True)
-    if os.environ.get("SLUICE_REAL_REPORT"):
-        with open(os.environ["SLUICE_REAL_REPORT"], "a") as f:
-            f.write(text + "\n")

@@ -4,7 +4,8 @@ import os
 import random
 import time
 
-from stand import Run, report
+from answers import report
+from stand import Run
 
 
 def test_200_prompts_and_40_chats_are_predicted_as_the_engine_reports(stand):

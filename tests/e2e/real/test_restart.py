@@ -1,8 +1,9 @@
 """What is believed of an engine ends when it does: restart, cleared cache, a gateway that comes later."""
 import time
 
+from answers import report
 from harness import exchange, wait_until
-from stand import Run, report
+from stand import Run
 
 
 def test_no_prediction_is_wrong_before_during_and_after_a_restart(stand):

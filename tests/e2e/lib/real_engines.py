@@ -1,6 +1,7 @@
 """Engines for the tests with a real engine: a real vLLM, or its simulation to check the tests themselves.
 
-    engine = RealEngine(folder, "a"); engine.start(); engine.wait_ready(); ...; engine.stop()
+    engine = RealEngine(folder, "a", model); engine.start(); engine.wait_ready(); ...; engine.stop()
+    prefill = RealEngine(folder, "p", model, lease_s=10)    # one of a pair that hands KV over
 
 The ports are free ones on 127.0.0.1 and stay the same over restarts. stop() and kill() end the whole
 process group: the engine's workers outlive a SIGKILL of their parent otherwise.
@@ -34,12 +35,13 @@ class Engine:
 
     ready_s = 60
 
-    def __init__(self, folder, name, model):
+    def __init__(self, folder, name, model, lease_s=0):
         self.name = name
         self.model = pathlib.Path(model)
         self.folder = pathlib.Path(folder) / name
         self.folder.mkdir(parents=True)
-        self.port, self.pub_port, self.replay_port = (free_port() for _ in range(3))
+        self.lease_s = lease_s
+        self.port, self.pub_port, self.replay_port, self.side_port = (free_port() for _ in range(4))
         self.address = f"127.0.0.1:{self.port}"
         self.pub = f"tcp://127.0.0.1:{self.pub_port}"
         self.replay = f"tcp://127.0.0.1:{self.replay_port}"
@@ -65,7 +67,10 @@ class Engine:
         with open(self.log_path, "ab") as log:
             self.child = subprocess.Popen(guard + self.argv(), stdin=subprocess.DEVNULL, stdout=log,
                                           stderr=log, cwd=self.folder, start_new_session=True,
-                                          env={**os.environ, **ENVIRONMENT})
+                                          env={**os.environ, **ENVIRONMENT, **self.environment()})
+
+    def environment(self):
+        return {}
 
     def wait_ready(self):
         """Until /health says 200; the seconds it took."""
@@ -83,6 +88,12 @@ class Engine:
             time.sleep(0.2)  # a start takes half a minute: no need to ask 200 times a second
             return False
         return reply is not None and reply.status == 200
+
+    def metric(self, name):
+        """The sum of the samples of vllm:`name`."""
+        text = exchange(self.address, "GET", "/metrics", limit_s=30).body.decode()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+                   if line.startswith(f"vllm:{name}{{"))
 
     def log(self):
         return self.log_path.read_text(errors="replace")
@@ -125,13 +136,23 @@ class RealEngine(Engine):
     ready_s = 600
 
     def argv(self):
-        return [os.environ["SLUICE_REAL_PYTHON"], "-m", "vllm.entrypoints.openai.api_server",
-                "--enforce-eager", "--enable-prefix-caching", *self.flags()]
+        transfer = {"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_buffer_device": "cpu",
+                    "kv_connector_extra_config": {"kv_lease_duration": self.lease_s}}
+        pair = ["--kv-transfer-config", json.dumps(transfer)] if self.lease_s else []
+        return ["nice", "-n", "5", os.environ["SLUICE_REAL_PYTHON"], "-m",
+                "vllm.entrypoints.openai.api_server", "--enforce-eager", "--enable-prefix-caching",
+                *self.flags(), *pair]
+
+    def environment(self):
+        return {"VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1", "UCX_TLS": "tcp,sm,self",
+                "UCX_NET_DEVICES": "lo", "VLLM_NIXL_SIDE_CHANNEL_PORT": str(self.side_port)}
 
 
 class SimulatedEngine(Engine):
     def argv(self):
-        return [binary("sluice-sim"), "vllm", "--dev-mode", *self.flags()]
+        pair = ["--kv-connector", "nixl", "--kv-lease-ms", str(self.lease_s * 1000),
+                "--side-channel-port", str(self.side_port)] if self.lease_s else []
+        return [binary("sluice-sim"), "vllm", "--dev-mode", *self.flags(), *pair]
 
 
 def engine_class():

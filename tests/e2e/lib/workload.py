@@ -8,7 +8,7 @@ time, and that most prefixes are met again before and after they are gone.
 import dataclasses
 import random
 
-from engines import BLOCK, MAX_LEN, MODEL
+from real_engines import BLOCK, MAX_LEN, MODEL
 
 PIECES = [
     "The river was low that summer, and the ferry lay on its side in the mud. ",
