@@ -70,6 +70,9 @@ Generator::Generator(const TextModel& model, Sampling sampling, const std::vecto
 }
 
 TokenId Generator::choose() {
+    if (made_ < sampling_.given.size()) {
+        return sampling_.given[made_];
+    }
     const auto eos = model_->eos();
     const bool may_end = eos && made_ >= sampling_.min_tokens && !sampling_.ignores_eos;
     if (sampling_.forced && (sampling_.forced != eos || may_end)) {

@@ -29,6 +29,8 @@ struct Sampling {
     std::optional<TokenId> forced;
     // Tokens said first, before the end of the sequence (structured output, tool calls).
     std::vector<TokenId> script;
+    // Tokens said first, whatever the model would say; the answer goes on after them.
+    std::vector<TokenId> given;
     // Makes choices of one prompt differ; 0 for the first.
     std::uint64_t variant = 0;
 };

@@ -37,11 +37,15 @@ void BlockTree::evict_one() {
     ++on_host_;
     victim->level = 1;
     idle_host_.insert({rank_of(*victim), victim});
-    log_.updated(name_, victim->wire, 0, 1);
+    if (victim->is_told) {
+        log_.updated(name_, victim->wire, 0, 1);
+    }
 }
 
 void BlockTree::remove(Node* n) {
-    log_.removed(name_, n->wire);
+    if (n->is_told) {
+        log_.removed(name_, n->wire);
+    }
     auto& siblings = n->parent == nullptr ? roots_ : n->parent->children;
     siblings.erase(std::find(siblings.begin(), siblings.end(), n));
     nodes_.erase(std::string(n->identity));
@@ -70,7 +74,9 @@ void BlockTree::use(const std::vector<Node*>& nodes) {
             ++resident_;
             --on_host_;
             n->level = 0;
-            log_.updated(name_, n->wire, 1, 0);
+            if (n->is_told) {
+                log_.updated(name_, n->wire, 1, 0);
+            }
         }
     }
 }

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/sim/engine/kv_content.hpp"
 #include "tests/sim/trtllm/block_key.hpp"
 #include "tests/sim/trtllm/event_log.hpp"
 
@@ -30,9 +31,11 @@ struct Node {
     Node* parent = nullptr;  // null: a child of the root
     std::vector<Node*> children;
     std::vector<Element> tokens;
+    BlockContent content;  // of these tokens, where it is kept
     std::uint32_t depth = 0;
     bool is_full = true;
-    int level = 0;  // 0 GPU, 1 host
+    bool is_told = true;  // in events
+    int level = 0;        // 0 GPU, 1 host
     std::uint32_t users = 0;
     std::uint64_t used_at = 0;
 };

@@ -92,6 +92,15 @@ std::variant<Prompt, ApiError> read_prompt(const Service& s, const json::Value& 
             return out;
         }
     }
+    if (const json::Value* given = body.get("prompt_token_ids_b64")) {
+        auto ids = ids_from_base64(*given->text());
+        if (!ids) {
+            return ApiError{400, "prompt_token_ids_b64 is no list of token ids in base64"};
+        }
+        Prompt out;
+        out.ids = *std::move(ids);
+        return out;
+    }
     if (body.get("messages")->array()->empty()) {
         return ApiError{400, "list index out of range"};
     }
@@ -108,13 +117,18 @@ std::variant<Prompt, ApiError> read_prompt(const Service& s, const json::Value& 
 struct Choice {
     std::string text;
     std::uint64_t tokens = 0;
+    std::vector<TokenId> first;  // the first one
     std::optional<Finish> finish;
 };
 
 class Chat {
 public:
-    Chat(Service& s, const Params& p, std::size_t prompt_tokens)
-        : service_(s), p_(p), prompt_tokens_(prompt_tokens), choices_(p.choices) {}
+    Chat(Service& s, const Params& p, const Prompt& prompt)
+        : service_(s),
+          p_(p),
+          prompt_(prompt),
+          prompt_tokens_(prompt.ids.size()),
+          choices_(p.choices) {}
 
     void answer(Run& run) {
         if (run.drive([this](std::size_t i, Step& step) { add(i, step); })) {
@@ -149,7 +163,9 @@ public:
 private:
     void add(std::size_t i, const Step& step) {
         choices_[i].text += step.text;
-        ++choices_[i].tokens;
+        if (choices_[i].tokens++ == 0) {
+            choices_[i].first = {step.token};
+        }
         choices_[i].finish = step.finish;
     }
 
@@ -198,9 +214,9 @@ private:
         return w.close_object().take();
     }
 
-    static void write_finish(json::Writer& w, const std::optional<Finish>& f, bool writes_null) {
+    void write_finish(json::Writer& w, const std::optional<Finish>& f, bool writes_null) const {
         if (f) {
-            w.field("finish_reason", to_string(f->reason));
+            w.field("finish_reason", finish_word(service_, p_.disagg, f->reason));
         } else if (writes_null) {
             w.null_field("finish_reason");
         }
@@ -222,17 +238,20 @@ private:
             w.field("reasoning_content", "").null_field("reasoning");
             w.key("tool_calls").open_array().close_array().close_object().null_field("logprobs");
             write_finish(w, choices_[i].finish, true);
-            w.null_field("mm_embedding_handle").null_field("disaggregated_params");
+            w.null_field("mm_embedding_handle");
+            write_disagg(w, service_, p_.disagg, choices_[i].first);
             w.null_field("avg_decoded_tokens_per_iter").close_object();
         }
         w.close_array();
         write_usage(w, usage(run));
-        return w.null_field("prompt_token_ids").close_object().take();
+        write_prompt_ids(w, service_, p_.disagg, prompt_.ids);
+        return w.close_object().take();
     }
 
     Service& service_;
     const Params& p_;
-    std::uint64_t prompt_tokens_;
+    const Prompt& prompt_;
+    const std::uint64_t prompt_tokens_;
     const std::int64_t created_ = std::time(nullptr);
     std::vector<Choice> choices_;
 };
@@ -251,7 +270,7 @@ void handle_chat(Service& s, http::Request& request, http::Exchange& exchange) {
     if (const auto e = check_fields(body, Endpoint::Chat, s.options().era())) {
         return refuse(*e);
     }
-    const auto params = read_params(s, body);
+    const auto params = read_params(s, request, body);
     if (const auto* e = std::get_if<ApiError>(&params)) {
         return refuse(*e);
     }
@@ -262,7 +281,7 @@ void handle_chat(Service& s, http::Request& request, http::Exchange& exchange) {
     const Params& p = std::get<Params>(params);
     const std::vector<Prompt> list{std::get<Prompt>(std::move(prompt))};
     start(s, request, exchange, p, list, [&](Run& run) {
-        Chat answer(s, p, list.front().ids.size());
+        Chat answer(s, p, list.front());
         if (p.streams) {
             answer.stream(run, exchange);
         } else {

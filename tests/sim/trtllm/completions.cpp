@@ -64,6 +64,7 @@ std::variant<std::vector<Prompt>, ApiError> read_prompts(const TextModel& model,
 struct Choice {
     std::string text;
     std::uint64_t tokens = 0;
+    std::vector<TokenId> first;  // the first one
     std::optional<Finish> finish;
 };
 
@@ -100,7 +101,9 @@ public:
 private:
     void add(std::size_t i, const Step& step) {
         choices_[i].text += step.text;
-        ++choices_[i].tokens;
+        if (choices_[i].tokens++ == 0) {
+            choices_[i].first = {step.token};
+        }
         choices_[i].finish = step.finish;
     }
 
@@ -109,9 +112,9 @@ private:
         w.field("created", created_).field("model", p_.model);
     }
 
-    static void write_finish(json::Writer& w, const std::optional<Finish>& f) {
+    void write_finish(json::Writer& w, const std::optional<Finish>& f) const {
         w.key("finish_reason");
-        f ? w.value(to_string(f->reason)) : w.null();
+        f ? w.value(finish_word(service_, p_.disagg, f->reason)) : w.null();
         w.key("stop_reason");
         if (f && std::holds_alternative<std::string>(f->stop)) {
             w.value(std::get<std::string>(f->stop));
@@ -171,12 +174,13 @@ private:
             w.field("text", p_.echoes ? prompt.text + choices_[i].text : choices_[i].text);
             w.null_field("token_ids").null_field("logprobs").null_field("context_logits");
             write_finish(w, choices_[i].finish);
-            w.null_field("disaggregated_params");
+            write_disagg(w, service_, p_.disagg, choices_[i].first);
             w.null_field("avg_decoded_tokens_per_iter").close_object();
         }
         w.close_array();
         write_usage(w, usage(run));
-        return w.null_field("prompt_token_ids").close_object().take();
+        write_prompt_ids(w, service_, p_.disagg, prompts_.front().ids);
+        return w.close_object().take();
     }
 
     Service& service_;
@@ -200,7 +204,7 @@ void handle_completions(Service& s, http::Request& request, http::Exchange& exch
     if (const auto e = check_fields(body, Endpoint::Completions, s.options().era())) {
         return refuse(*e);
     }
-    const auto params = read_params(s, body);
+    const auto params = read_params(s, request, body);
     if (const auto* e = std::get_if<ApiError>(&params)) {
         return refuse(*e);
     }

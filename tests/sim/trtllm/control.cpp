@@ -40,6 +40,27 @@ http::Response drains(Service& s, const http::Request& request) {
     return json_reply(w.close_object().take());
 }
 
+// What is held for other engines, and what was read from others.
+http::Response leases(const Service& s) {
+    json::Writer w;
+    w.open_object().key("ranks").open_array();
+    for (const auto& e : s.engines()) {
+        const EngineStats stats = e->stats();
+        w.open_object().field("expired", stats.kv_expired).field("read", stats.kv_read);
+        w.key("held").open_array();
+        for (const LeaseView& lease : e->leases()) {
+            w.open_object().field("request_id", lease.id);
+            w.field("blocks", static_cast<std::uint64_t>(lease.blocks));
+            w.field("age_ms", lease.age_us / 1000).field("left_ms", lease.left_us / 1000);
+            w.close_object();
+        }
+        w.close_array().close_object();
+    }
+    w.close_array().key("pulls").open_object().field("done", s.pulls().done.load());
+    w.field("failed", s.pulls().failed.load()).field("foreign", s.pulls().foreign.load());
+    return json_reply(w.close_object().close_object().take());
+}
+
 http::Response bad(std::string_view what) {
     return detail(400, what);
 }
@@ -90,6 +111,9 @@ http::Response handle_control(Service& s, const http::Request& request) {
     }
     if (request.path == "/sim/drains") {
         return drains(s, request);
+    }
+    if (request.path == "/sim/leases") {
+        return leases(s);
     }
     if (request.path == "/sim/reset") {
         return reset(s);

@@ -63,6 +63,10 @@ constexpr bool batches_removed(Era e) noexcept {
 constexpr bool has_steady_ids(Era e) noexcept {
     return e >= Era::V1_3Late;
 }
+// Hand-offs may have to be signed.
+constexpr bool has_disagg_auth(Era e) noexcept {
+    return e >= Era::Main;
+}
 // Events can be published over ZMQ, and then no drain sees any.
 constexpr bool can_publish_elsewhere(Era e) noexcept {
     return e >= Era::Main;

@@ -104,8 +104,10 @@ std::vector<Field> fields_of(Endpoint endpoint, Era era) {
         out.push_back({"reasoning_effort", Kind::Text});
         out.push_back({"mm_processor_kwargs", Kind::Object});
     }
-    if (era >= Era::Main) {
+    if (era >= Era::V1_3Late) {
         out.push_back({"prompt_token_ids_b64", Kind::Text});
+    }
+    if (era >= Era::Main) {
         out.push_back({"parallel_tool_calls", Kind::Boolean});
         out.push_back({"media_io_kwargs", Kind::Object});
         out.push_back({"agent_hierarchy", Kind::Object});

@@ -74,6 +74,14 @@ private:
         flags_.toggle("--enable-partial-reuse", cache.reuses_partial);
         flags_.toggle("--return-perf-metrics", o_.returns_perf_metrics);
         flags_.toggle("--enable-iter-perf-stats", o_.has_iteration_stats);
+        flags_.toggle("--no-cache-transceiver", o_.has_transceiver, false);
+        flags_.number("--kv-transfer-timeout-ms", transfer_ms_, 1, 3'600'000);
+        flags_.text("--disagg-auth-key", o_.disagg_auth_key);
+        flags_.choice("--context-finish", o_.context_finish,
+                      {{"auto", ContextFinish::Auto},
+                       {"length", ContextFinish::Length},
+                       {"not_finished", ContextFinish::NotFinished},
+                       {"stop", ContextFinish::Stop}});
         flags_.custom("--era", [this](std::string_view flag) -> Status {
             auto v = flags_.value(flag);
             if (!v) {
@@ -125,6 +133,12 @@ private:
         if (o_.publishes_elsewhere && !can_publish_elsewhere(cache.era)) {
             return bad_flag("--kv-events-config", "came with main");
         }
+        if (!o_.disagg_auth_key.empty() && !has_disagg_auth(cache.era)) {
+            return bad_flag("--disagg-auth-key", "came with main");
+        }
+        cache.keeps_content = o_.has_transceiver;
+        cache.seed = o_.engine.seed;
+        o_.engine.transfer_timeout_us = transfer_ms_ * 1000;
         cache.algorithm = hash_ == AskedHash::V2        ? HashAlgorithm::V2Sha256
                           : hash_ == AskedHash::V2Short ? HashAlgorithm::V2Sha256Short
                                                         : HashAlgorithm::V1BlockKey;
@@ -150,6 +164,7 @@ private:
     Flags flags_;
     AskedHash hash_ = AskedHash::Auto;
     bool has_windows_ = false;
+    std::uint64_t transfer_ms_ = 60'000;
     Options o_;
 };
 
@@ -174,6 +189,8 @@ Speed            --prefill-us-per-token N  --decode-us-per-token N  --max-batch-
                  --max-num-tokens N  --dp-size N (attention-DP ranks)
 Events           --event-buffer-max-size N (0: off)  --kv-events-config JSON (main: elsewhere)
                  --drain-tail-ms N (2000)
+Pairs            --no-cache-transceiver  --kv-transfer-timeout-ms N (60000)
+                 --context-finish auto|length|not_finished|stop  --disagg-auth-key KEY (main)
 Statistics       --return-perf-metrics  --enable-iter-perf-stats
 )";
 }

@@ -14,6 +14,9 @@
 
 namespace sluice::sim::trtllm {
 
+// How a context leg's answer is said to have ended.
+enum class ContextFinish { Auto, Length, NotFinished, Stop };
+
 struct Options {
     std::string host = "127.0.0.1";
     std::uint16_t port = 8000;
@@ -29,6 +32,9 @@ struct Options {
     bool publishes_elsewhere = false;
     bool returns_perf_metrics = false;
     bool has_iteration_stats = false;
+    bool has_transceiver = true;  // takes part in context/generation pairs
+    ContextFinish context_finish = ContextFinish::Auto;
+    std::string disagg_auth_key;  // empty: nobody has to sign
 
     Era era() const noexcept { return engine.cache.era; }
 };

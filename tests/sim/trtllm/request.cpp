@@ -39,7 +39,8 @@ void read_stops(const json::Value& body, Sampling& out) {
 
 }  // namespace
 
-std::variant<Params, ApiError> read_params(Service& s, const json::Value& body) {
+std::variant<Params, ApiError> read_params(Service& s, const http::Request& request,
+                                           const json::Value& body) {
     Params p;
     p.model = body.text_of("model");
     p.streams = body.flag("stream", false);
@@ -68,12 +69,13 @@ std::variant<Params, ApiError> read_params(Service& s, const json::Value& body) 
             return ApiError{400, "too many LoRA adapters"};
         }
     }
-    if (const json::Value* disagg = body.get("disaggregated_params")) {
-        const std::string_view type = disagg->text_of("request_type");
-        if (type != "context_and_generation") {
-            return ApiError{400,
-                            "Disaggregated serving is not enabled, please check the configuration"};
-        }
+    auto disagg = read_disagg(s, request, body);
+    if (auto* e = std::get_if<ApiError>(&disagg)) {
+        return std::move(*e);
+    }
+    p.disagg = std::get<std::optional<Disagg>>(std::move(disagg));
+    if (p.disagg && !p.disagg->is_context) {
+        p.sampling.given = p.disagg->first;
     }
     return p;
 }
@@ -121,6 +123,17 @@ void start(Service& s, const http::Request& request, http::Exchange& exchange, c
     if (!run.passes_start()) {
         return;
     }
+    std::shared_ptr<const TransferAsk> ask;
+    if (p.disagg) {
+        auto asked = ask_for(s, exchange, *p.disagg, prompts.front().ids);
+        if (const auto* e = std::get_if<ApiError>(&asked)) {
+            return exchange.send(e->response());
+        }
+        ask = std::get<std::shared_ptr<const TransferAsk>>(std::move(asked));
+        if (ask == nullptr) {
+            return;
+        }
+    }
     s.desk().note_request();
     for (std::size_t i = 0; i < prompts.size(); ++i) {
         Engine& engine = s.pick();
@@ -128,11 +141,12 @@ void start(Service& s, const http::Request& request, http::Exchange& exchange, c
             GenerateRequest r;
             r.prompt = prompts[i].ids;
             r.sampling = p.sampling;
-            r.sampling.max_tokens = rooms[i];
+            r.sampling.max_tokens = p.disagg && p.disagg->is_context ? 1 : rooms[i];
             r.sampling.variant = choice;
             r.salt = p.salt;
             r.lora = p.lora;
             r.media = prompts[i].media;
+            r.handoff = ask;
             run.add(engine, std::move(r));
         }
     }
@@ -143,6 +157,9 @@ void start(Service& s, const http::Request& request, http::Exchange& exchange, c
 std::optional<std::uint64_t> cached_tokens(const Service& s, const Params& p, const Run& run) {
     if (!reports_cached_tokens(s.options().era())) {
         return std::nullopt;
+    }
+    if (p.disagg && p.disagg->ctx_cached) {
+        return p.disagg->ctx_cached;
     }
     std::uint64_t out = 0;
     for (std::size_t i = 0; i < run.size(); i += p.choices) {

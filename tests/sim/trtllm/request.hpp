@@ -13,6 +13,7 @@
 
 #include "tests/sim/engine/run.hpp"
 #include "tests/sim/trtllm/api_error.hpp"
+#include "tests/sim/trtllm/disagg.hpp"
 #include "tests/sim/trtllm/fields.hpp"
 #include "tests/sim/trtllm/service.hpp"
 
@@ -35,9 +36,11 @@ struct Params {
     std::optional<std::string> salt;
     const Lora* lora = nullptr;
     std::string model;  // as asked for: it comes back in the reply
+    std::optional<Disagg> disagg;
 };
 
-std::variant<Params, ApiError> read_params(Service& s, const json::Value& body);
+std::variant<Params, ApiError> read_params(Service& s, const http::Request& request,
+                                           const json::Value& body);
 // How many tokens may follow a prompt of that length.
 std::variant<std::uint32_t, ApiError> room(const Service& s, const Params& p,
                                            std::size_t prompt_tokens);

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/base/random.hpp"
 #include "tests/sim/trtllm/api_error.hpp"
 
 namespace sluice::sim::trtllm {
@@ -21,6 +22,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/sim/drains"},       {"DELETE", "/sim/drains"},      {"POST", "/sim/fault"},
     {"DELETE", "/sim/fault"},     {"POST", "/sim/drain_fault"},   {"DELETE", "/sim/drain_fault"},
     {"POST", "/sim/events"},      {"POST", "/sim/skip"},          {"POST", "/sim/reset"},
+    {"GET", "/sim/leases"},
 };
 
 bool is_offered(std::string_view path, const Options& o) {
@@ -41,7 +43,10 @@ bool is_offered(std::string_view path, const Options& o) {
 Service::Service(Options options)
     : options_(std::move(options)),
       ring_(options_.engine.cache.reuses_blocks ? options_.event_buffer : 0, options_.dp_size),
-      desk_(ring_, drain_style(options_.era()), options_.timing, options_.publishes_elsewhere) {}
+      desk_(ring_, drain_style(options_.era()), options_.timing, options_.publishes_elsewhere),
+      transfer_id_(random_hex_id()),
+      transfers_(options_.host, 0,
+                 [this](auto& request, auto& exchange) { serve_pull(request, exchange); }) {}
 
 Status Service::start() {
     if (options_.model.empty()) {
@@ -57,7 +62,34 @@ Status Service::start() {
         const auto told = options_.dp_size > 1 ? std::optional(rank) : std::nullopt;
         engines_.push_back(std::make_unique<Engine>(options_.engine, *model_, ring_, told));
     }
-    return {};
+    return transfers() ? transfers_.listen() : Status{};
+}
+
+std::string Service::new_state() const {
+    return make_state({options_.host, transfers_.port()}, transfer_id_);
+}
+
+// {"id":N,"state":TEXT}: gives the KV held under that id, once; 404 when nothing is, 409 when the
+// state is another one's.
+void Service::serve_pull(const http::Request& request, http::Exchange& exchange) {
+    http::Response reply = json_reply("");
+    reply.status = 404;
+    const auto parsed = json::parse(request.body.empty() ? "{}" : request.body);
+    const auto* body = std::get_if<json::Value>(&parsed);
+    const json::Value* id = body == nullptr ? nullptr : body->get("id");
+    for (const auto& e : engines_) {
+        if (id == nullptr || id->integer() == nullptr) {
+            break;
+        }
+        auto [read, content] =
+            e->hand_over(static_cast<std::uint64_t>(*id->integer()), body->text_of("state"));
+        if (read != Engine::Read::Unknown) {
+            reply.status = read == Engine::Read::Done ? 200 : 409;
+            reply.body = packed(content);
+            break;
+        }
+    }
+    exchange.send(reply);
 }
 
 Engine& Service::pick() {

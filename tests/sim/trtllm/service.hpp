@@ -1,6 +1,7 @@
 // The simulated trtllm-serve: its model, its engine cores, and what every endpoint shares.
 //
-// Owns:    engines, the event ring and its desk, faults, adapters, the record of requests.
+// Owns:    engines, the event ring and its desk, faults, adapters, the record of requests, and the
+//          port where other engines read KV.
 // Threads: handle() from connection threads; everything shared has its own lock.
 // Errors:  start() says what cannot be had.
 // Limits:  kMaxAdapters LoRA adapters, kMaxFinished remembered requests.
@@ -18,6 +19,7 @@
 #include "tests/sim/engine/record.hpp"
 #include "tests/sim/engine/text_model.hpp"
 #include "tests/sim/support/exchange.hpp"
+#include "tests/sim/support/http_server.hpp"
 #include "tests/sim/trtllm/drain_desk.hpp"
 #include "tests/sim/trtllm/engine.hpp"
 #include "tests/sim/trtllm/options.hpp"
@@ -58,6 +60,17 @@ public:
         std::atomic<std::uint64_t> prometheus{0};
     };
     Reads& reads() noexcept { return reads_; }
+    bool transfers() const noexcept { return options_.has_transceiver; }
+    // An opaque state no other request has.
+    std::string new_state() const;
+    // What generation legs read elsewhere.
+    struct Pulls {
+        std::atomic<std::uint64_t> done{0};
+        std::atomic<std::uint64_t> failed{0};
+        std::atomic<std::uint64_t> foreign{0};  // of another prompt than the request's
+    };
+    Pulls& pulls() noexcept { return pulls_; }
+    const Pulls& pulls() const noexcept { return pulls_; }
     // Remembered for /perf_metrics, when it is on.
     void note_finished(std::uint64_t id);
     std::vector<std::uint64_t> take_finished();
@@ -65,6 +78,8 @@ public:
     std::uint64_t take_iterations();
 
 private:
+    void serve_pull(const http::Request& request, http::Exchange& exchange);
+
     const Options options_;
     std::unique_ptr<TextModel> model_;
     EventRing ring_;
@@ -73,12 +88,15 @@ private:
     FaultBoard faults_;
     Record record_;
     Reads reads_;
+    Pulls pulls_;
+    const std::string transfer_id_;  // of this process
     std::atomic<std::uint64_t> turn_{0};
     std::atomic<std::uint64_t> last_id_{0};
     std::mutex mu_;
     std::deque<Lora> adapters_;           // guarded by mu_; addresses stay
     std::deque<std::uint64_t> finished_;  // guarded by mu_
     std::uint64_t iterations_read_ = 0;   // guarded by mu_
+    http::Server transfers_;              // last: it uses the engines
 };
 
 // Endpoints, by topic.

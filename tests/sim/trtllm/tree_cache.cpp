@@ -108,15 +108,22 @@ std::vector<Node*> TreeCache::lookup(Sequence& s, const BlockTree& pool) const {
     return hits;
 }
 
-std::size_t TreeCache::partial_hit(const Sequence& s, const std::vector<Node*>& hits) const {
+// What lies in the leading part of a block that begins as the prompt goes on.
+BlockContent TreeCache::partial_hit(const Sequence& s, const std::vector<Node*>& hits,
+                                    std::size_t& length) const {
+    length = 0;
     const std::size_t first = hits.size() * options_.tokens_per_block;
     const std::size_t end = std::min<std::size_t>(first + options_.tokens_per_block, s.size() - 1);
     if (!options_.reuses_blocks || !options_.reuses_partial || pools_.size() > 1 || end <= first) {
-        return 0;
+        return {};
     }
-    return pools_.front()
-        .closest(hits.empty() ? nullptr : hits.back(), elements(s, first, end))
-        .second;
+    const auto [node, same] =
+        pools_.front().closest(hits.empty() ? nullptr : hits.back(), elements(s, first, end));
+    length = same;
+    if (node == nullptr || node->content.empty()) {
+        return {};
+    }
+    return {node->content.begin(), node->content.begin() + static_cast<std::ptrdiff_t>(same)};
 }
 
 std::optional<PrefixCache::Admission> TreeCache::admit(Sequence& s, std::uint32_t budget) {
@@ -130,7 +137,12 @@ std::optional<PrefixCache::Admission> TreeCache::admit(Sequence& s, std::uint32_
         list.resize(matched);  // what one pool has lost is of no use in the others
     }
     const std::size_t size = options_.tokens_per_block;
-    const auto cached = static_cast<std::uint32_t>(matched * size + partial_hit(s, hits.front()));
+    const BlockContent* const sent = received(s);
+    std::size_t partial = 0;
+    const BlockContent begun = partial_hit(s, hits.front(), partial);
+    // What was received is there to the last token; nothing is left to compute.
+    const auto cached =
+        sent != nullptr ? s.size() : static_cast<std::uint32_t>(matched * size + partial);
     const std::uint32_t tokens = std::min(s.size() - cached, budget);
     const std::size_t need = blocks_for(cached + tokens, size) - matched;
     for (std::size_t i = 0; i < pools_.size(); ++i) {
@@ -143,6 +155,10 @@ std::optional<PrefixCache::Admission> TreeCache::admit(Sequence& s, std::uint32_
         pools_[i].use(hits[i]);
         pools_[i].take(need);
         b.pools[i] = {std::move(hits[i]), need};
+    }
+    if (options_.keeps_content) {
+        read_in(s, begun, sent);
+        compute_upto(s, cached + tokens);
     }
     return Admission{cached, tokens};
 }
@@ -164,6 +180,7 @@ bool TreeCache::grow(Sequence& s, std::uint32_t upto) {
         pools_[i].take(n);
         b.pools[i].taken += n;
     }
+    compute_upto(s, upto);
     return true;
 }
 
@@ -187,6 +204,7 @@ void TreeCache::release(Sequence& s) {
         pools_[i].give_back(b.pools[i].taken);
         b.pools[i] = {};
     }
+    b.content.clear();
     log_.flush();
 }
 
@@ -236,10 +254,18 @@ void TreeCache::store_in(Sequence& s, BlockTree& pool, Held& held, std::size_t u
         node.wire = keyer_.wire(own);
         node.tokens = elements(s, i * size, end);
         node.is_full = is_full;
+        if (options_.keeps_content) {
+            const BlockContent& all = blocks_of(s).content;
+            node.content.assign(all.begin() + static_cast<std::ptrdiff_t>(i * size),
+                                all.begin() + static_cast<std::ptrdiff_t>(end));
+        }
+        node.is_told = !blocks_of(s).was_received || i * size >= s.request.prompt.size();
         if (fresh.empty()) {
             parent = above == nullptr ? "" : above->wire;
         }
-        fresh.push_back({node.wire, node.tokens, mm_keys(s, i * size, end)});
+        if (node.is_told) {
+            fresh.push_back({node.wire, node.tokens, mm_keys(s, i * size, end)});
+        }
         held.chain.push_back(pool.insert(above, std::move(node)));
     }
     report();

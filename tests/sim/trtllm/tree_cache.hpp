@@ -1,7 +1,8 @@
 // TensorRT-LLM's prefix cache: one pool of blocks for each attention window or layer group.
 //
 // A request stores its full prompt blocks when they are computed (the last token left out), and
-// when it ends what remains, one partial block included.
+// when it ends what remains, one partial block included. With a cache transceiver, what lies in the
+// blocks decides what is said: content is kept, and read as it lies there.
 //
 // Owns:    its pools.
 // Threads: none of its own; the engine's lock.
@@ -30,10 +31,22 @@ struct CacheOptions {
     std::vector<PoolName> pools{{4096, 0}};
     bool reuses_blocks = true;
     bool reuses_partial = false;  // the longest common beginning of a block counts as cached, too
+    bool keeps_content = false;   // with a cache transceiver
+    std::uint64_t seed = 0;       // of the model, where content is kept
 };
 
 class TreeCache final : public PrefixCache {
 public:
+    struct Held {
+        std::vector<Node*> chain;  // stored blocks in use, from the root
+        std::uint64_t taken = 0;   // blocks after them that are written to
+    };
+    // A finished request's blocks, which another engine may read.
+    struct Kept {
+        std::vector<Held> pools;
+        BlockContent content;
+    };
+
     TreeCache(const CacheOptions& options, EventRing& ring, std::optional<std::uint32_t> rank);
 
     std::optional<Admission> admit(Sequence& s, std::uint32_t budget) override;
@@ -48,15 +61,17 @@ public:
     // Of the pool of the largest window.
     std::vector<std::pair<std::string, int>> stored() const;
     void skip_ids(std::uint64_t n) { log_.skip_ids(n); }
+    // They are stored, and not given back with the request.
+    Kept keep(Sequence& s);
+    void give_back(const Kept& kept);
 
 private:
-    struct Held {
-        std::vector<Node*> chain;  // stored blocks in use, from the root
-        std::uint64_t taken = 0;   // blocks after them that are written to
-    };
     struct Blocks final : Holding {
         std::vector<Held> pools;
         std::vector<BlockKey> keys;  // of the full blocks of the tokens
+        BlockContent content;        // of the tokens that were read or computed
+        Readout readout;             // of all of it
+        bool was_received = false;   // the prompt, from another engine; told in no event
     };
     Blocks& blocks_of(Sequence& s) const;
     Scope scope_of(const Sequence& s) const;
@@ -67,7 +82,11 @@ private:
     BlockKey key_before(Sequence& s, std::size_t block) const;
     void extend_keys(Sequence& s, std::size_t full) const;
     std::vector<Node*> lookup(Sequence& s, const BlockTree& pool) const;
-    std::size_t partial_hit(const Sequence& s, const std::vector<Node*>& hits) const;
+    BlockContent partial_hit(const Sequence& s, const std::vector<Node*>& hits,
+                             std::size_t& length) const;
+    const BlockContent* received(Sequence& s) const;
+    void read_in(Sequence& s, const BlockContent& begun, const BlockContent* received);
+    void compute_upto(Sequence& s, std::size_t upto);
     void store(Sequence& s, std::size_t upto, bool has_partial);
     void store_in(Sequence& s, BlockTree& pool, Held& held, std::size_t upto, bool has_partial);
 
