@@ -86,7 +86,7 @@ def test_fields_a_build_does_not_know_are_refused(era):
     ({"prompt": list(range(200)), "max_tokens": 1}, "max_seq_len"),
     ({"max_tokens": "x"}, "int_parsing"),
     ({"suffix": "x"}, "suffix is not supported"),
-    ({"disaggregated_params": {"request_type": "context_only"}}, "not enabled"),
+    ({"disaggregated_params": {"request_type": "context"}}, "Unknown request type"),
 ])
 def test_what_is_wrong_is_said_in_one_flat_object(body, text):
     with start_trt("--max-seq-len", 200, *FAST) as engine:
@@ -188,6 +188,7 @@ def test_faults_strike_as_they_do_on_the_other_engine():
     (["--era", "0.9"], "0.21, 1.0, 1.1, 1.2, 1.3-early, 1.3-late or main expected"),
     (["--manager", "v1", "--hash-algo", "v2_sha256"], "only --manager v2"),
     (["--era", "1.1", "--manager", "v2"], "came with 1.3-late"),
+    (["--disagg-auth-key", "secret"], "came with main"),
     (["--kv-events-config", "{\"enable_kv_cache_events\":true}"], "came with main"),
     (["--windows", "0"], "--windows"),
     (["--blocks", "1"], "does not fit"),

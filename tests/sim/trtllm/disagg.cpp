@@ -213,7 +213,9 @@ void write_disagg(json::Writer& w, const Service& s, const std::optional<Disagg>
     w.close_array().field("ctx_request_id", *d->ctx_request_id);
     w.field("encoded_opaque_state", d->state).null_field("draft_tokens");
     if (s.options().era() >= Era::V1_3Early) {
-        w.field("disagg_request_id", d->id()).field("ctx_dp_rank", std::uint64_t{0});
+        w.key("disagg_request_id");
+        d->disagg_request_id ? w.value(*d->disagg_request_id) : w.null();
+        w.field("ctx_dp_rank", std::uint64_t{0});
         w.null_field("ctx_info_endpoint").field("schedule_style", std::uint64_t{0});
     }
     w.close_object();
