@@ -94,6 +94,7 @@ Status Daemon::start() {
     }
     start_plugins();
     shared_ = std::make_unique<flow::Shared>(settings_.tokenizers_dir);
+    shared_->max_prefill_reply_bytes = settings_.max_prefill_reply;
     if (Status started = start_workers(); !started) {
         return started;
     }

@@ -171,6 +171,14 @@ constexpr Knob kKnobs[] = {
      [](const Settings& s) {
          return std::to_string(s.drain_timeout_sec);
      }},
+    {"max-prefill-reply", "data", "max_prefill_reply", "BYTES",
+     "of a prefill reply that are kept for the hand-off", "65536..1073741824", true,
+     [](Settings& s, const std::string& v) {
+         return number(v, std::uint32_t{65536}, std::uint32_t{1} << 30U, s.max_prefill_reply);
+     },
+     [](const Settings& s) {
+         return std::to_string(s.max_prefill_reply);
+     }},
     {"log-level", "log", "level", "L", "error, warn, info or debug", "error, warn, info, debug",
      false,
      [](Settings& s, const std::string& v) {

@@ -33,6 +33,7 @@ struct Settings {
     unsigned workers = 0;                  // 0: one a core
     std::string io = "auto";
     std::uint32_t drain_timeout_sec = 30;
+    std::uint32_t max_prefill_reply = 16U << 20U;  // bytes
     log::Level log_level = log::Level::Info;
     std::map<std::string, std::string> rule_defaults;  // [rules]
     bool check_only = false;

@@ -29,7 +29,7 @@ struct Shared {
         : library(std::move(tokenizers)), compute("sluice-compute", 2, 4096) {}
 
     Snapshot<Directory> directory;
-    // Of a prefill endpoint's reply; a longer one is not handed on.
+    // Of a prefill endpoint's reply; a longer one is not handed on. Set before any worker runs.
     std::size_t max_prefill_reply_bytes = 16U << 20U;
     // Maintenance: requests that arrive now are refused, running ones go on.
     std::atomic<bool> is_refusing_new{false};
