@@ -131,21 +131,37 @@ def test_d4_only_length_and_not_finished_go_on(gateway, pool, word, count):
 
 # --- failures
 
-def test_a_generation_that_refuses_once_never_reads_a_used_or_foreign_state(gateway, pool, plain):
-    vip, (context,), both = pool(1, 2, flags=("--kv-transfer-timeout-ms", 2000))
-    for i in range(6):
+@pytest.mark.parametrize("status", (500, 503, 429))
+def test_a_generation_that_refuses_is_followed_by_a_new_pair(gateway, pool, plain, status):
+    vip, _, both = pool(1, 2)
+    for _ in range(4):  # either of the two may be asked first
+        both[0].arm(f"status:{status}")
         words = prompt()
-        for generation in both if i % 2 else both[:1]:
-            generation.arm("status:503" if i < 4 else "reset")
-        reply = complete(vip, words, max_tokens=6)
-        if reply.status == 200:
-            assert same_text(reply, plain, words, max_tokens=6)
-        for generation in both:
-            generation.delete("/sim/fault")
-    assert nothing_foreign(*both)
-    assert all(leases(g)["pulls"]["failed"] == 0 for g in both)
+        assert same_text(complete(vip, words, max_tokens=6), plain, words, max_tokens=6)
+    both[0].delete("/sim/fault")
+    ids = [given(g, n)["disagg_request_id"] for g in both for n in range(len(posts(g)))]
+    assert len(ids) > 4 and len(set(ids)) == len(ids)
+    assert nothing_foreign(*both) and all(leases(g)["pulls"]["failed"] == 0 for g in both)
+
+
+def test_when_both_generations_refuse_the_answer_is_theirs(gateway, pool, plain):
+    vip, _, both = pool(1, 2)
+    for generation in both:
+        generation.arm("status:503")
+    assert complete(vip, prompt(), max_tokens=6).status == 503
     words = prompt()
     assert same_text(complete(vip, words, max_tokens=6), plain, words, max_tokens=6)
+    assert nothing_foreign(*both)
+
+
+def test_a_generation_that_dies_is_said_and_the_next_request_is_served(gateway, pool, plain):
+    vip, _, (generation,) = pool()
+    generation.arm("reset")
+    reply = complete(vip, prompt(), max_tokens=6)
+    assert (reply.status, reply.json()["error"]["code"]) == (502, "pd_decode_backend_died")
+    words = prompt()
+    assert same_text(complete(vip, words, max_tokens=6), plain, words, max_tokens=6)
+    assert nothing_foreign(generation)
 
 
 def test_a_context_killed_between_the_legs_gives_no_wrong_text(gateway, pool, plain):
