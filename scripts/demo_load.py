@@ -81,11 +81,11 @@ def flags_of_trtllm():
 ENGINES = {"vllm": ({}, flags_of_vllm), "trtllm": ({"kvEngineType": "trtllm"}, flags_of_trtllm)}
 
 
-def start_engine(children, kind):
+def start_engine(children, kind, more=()):
     engine = children.start(
         [program("sluice-sim"), kind, "--port", "0", "--model", str(TOKENIZER),
          "--served-model-name", MODEL, "--prefill-us-per-token", str(PREFILL_US),
-         "--decode-us-per-token", str(DECODE_US), *ENGINES[kind][1]()],
+         "--decode-us-per-token", str(DECODE_US), *ENGINES[kind][1](), *more],
         stdout=subprocess.PIPE, text=True)
     line = engine.stdout.readline()
     fields = dict(p.split("=", 1) for p in line.split()[1:])
@@ -125,11 +125,13 @@ def create_rule(port, engines, **more):
                        "weight": 1} for e in engines]})
 
 
-def wait_for_events(port):
+def wait_for_events(port, engines=None):
+    """Until the events of these endpoints of the rule, or of all, are followed."""
     for _ in range(200):
         for rule in api("GET", "/config/loadbalancer/all")["lbAttr"]:
             if rule["serviceArguments"]["port"] == port and all(
-                    e["kv"]["signal"] in ("ok", "quiet") for e in rule["endpoints"]):
+                    e["kv"]["signal"] in ("ok", "quiet") for e in rule["endpoints"]
+                    if engines is None or f"{e['endpointIP']}:{e['targetPort']}" in engines):
                 return
         time.sleep(0.05)
     sys.exit("the engines' KV events did not come")
