@@ -27,6 +27,7 @@ Exchange::Attempt Exchange::lose(Leg::End end) {
                 return Attempt::Elsewhere;
             }
             break;
+        case Leg::End::Stale:
         case Leg::End::Garbled:
             break;
     }

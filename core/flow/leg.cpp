@@ -88,10 +88,14 @@ net::Task<Leg::End> Leg::run(const Sending& sending) {
         if (!upstream_.not_accepted() || !rule.retry.not_accepted || is_replayed) {
             co_return lose(head.error());
         }
+        this->record().verdict = "stale_connection";
+        if (sending.is_once) {
+            close();
+            co_return End::Stale;
+        }
         // The engine closed the kept connection before our request reached it: it cannot have
         // begun, so the same endpoint gets it once more.
         is_replayed = true;
-        this->record().verdict = "stale_connection";
         upstream_.close();
         if (!scene_.is_still_in(index_)) {
             co_return End::TakenOut;

@@ -64,6 +64,7 @@ public:
         Unreached,    // no connection: the engine cannot have begun
         TakenOut,     // an edit took the endpoint out before the engine began
         Outdated,     // what it carries may not be sent any more, and was not sent whole
+        Stale,        // a kept connection broke under what may be sent only once
         Late,         // no answer in time
         Gone,         // silent, and its port refuses connections
         Died,         // the connection ended before an answer
@@ -82,6 +83,7 @@ public:
         std::size_t body_bytes = 0;
         http::HeaderSpan headers = {};  // in the place of the client's; empty values remove
         std::uint64_t first_byte_ms = 0;
+        bool is_once = false;                    // never to be sent again, whatever became of it
         std::uint64_t send_by_us = net::kNever;  // not whole on its way by then: it is not sent
     };
     // Adds a record to the receipt. `sending` and what it borrows live until it is done.

@@ -68,8 +68,12 @@ net::Task<PdExchange::Step> PdExchange::decode() {
             .body_bytes = edits.size(),
             .headers = edits.headers(),
             .first_byte_ms = spec_.decode_first_byte_ms,
+            .is_once = has_object_,
             .send_by_us = has_object_ ? handoff_.good_until_us() : net::kNever};
         const Leg::End end = co_await x_.leg_.run(sending);
+        if (end == Leg::End::Stale) {
+            co_return cure(PdFault::DecodeStale);
+        }
         if (end == Leg::End::Outdated) {
             handoff_.take_back();
             continue;  // it is sent without the object

@@ -192,7 +192,8 @@ PdExchange::Step PdExchange::cure(PdFault fault) {
     const std::uint32_t role = is_prefill ? rules::kRolePrefill : rules::kRoleDecode;
     // The same endpoint may get it once more.
     const bool is_begun = fault == PdFault::PrefillDied || fault == PdFault::PrefillRestart ||
-                          fault == PdFault::DecodeDied || fault == PdFault::DecodeRestart;
+                          fault == PdFault::DecodeStale || fault == PdFault::DecodeDied ||
+                          fault == PdFault::DecodeRestart;
     const bool is_missing = fault == PdFault::NoPrefill || fault == PdFault::NoDecode;
     if (!is_missing) {
         const bool is_died = fault == PdFault::PrefillDied && has_other(role, index);

@@ -22,7 +22,8 @@ enum class PdFault : std::uint8_t {
     PrefillRestart,  // by the adapter's word both legs are to be run again
     NoDecode,
     DecodeUnreached,
-    DecodeDied,  // without a byte
+    DecodeStale,  // a kept connection broke: it has hardly begun, but may have
+    DecodeDied,   // without a byte
     DecodeLate,
     DecodeBusy,
     DecodeElsewhere,  // it did not begin

@@ -136,6 +136,7 @@ net::Task<PdExchange::Step> PdExchange::prefill() {
             co_return cure(PdFault::PrefillLate);
         case Leg::End::Gone:
         case Leg::End::Died:
+        case Leg::End::Stale:
         case Leg::End::Garbled:
             x_.worker_.pd_metrics.counters.prefill_died.add();
             co_return cure(PdFault::PrefillDied);

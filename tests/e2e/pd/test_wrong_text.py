@@ -153,3 +153,18 @@ def test_a_clients_own_fields_are_refused_where_the_rule_says_so(gateway, engine
     assert reply.status == 400
     assert reply.json()["error"]["code"] == "handoff_field_not_allowed"
     assert not posts(prefill) and not posts(decode)
+
+
+def test_e10_a_kept_connection_that_breaks_uses_the_hand_off_up(gateway, engines, plain):
+    prefill, decode = engines(2)
+    vip = gateway.vip()
+    gateway.create(pd_rule(vip, [prefill], [decode]))
+    assert complete(vip, prompt()).status == 200  # the connections are kept from here on
+    decode.arm("reset")
+    words = prompt()
+    assert same_text(complete(vip, words, request_id="broke"), plain, words)
+    first, again = [handed(r) for r in posts(decode)[-2:]]
+    assert first["remote_request_id"] != again["remote_request_id"]
+    assert [leg[0::2] for leg in legs(gateway, "broke")] == [
+        ("prefill", "handed_over"), ("decode", "stale_connection"),
+        ("prefill", "handed_over"), ("decode", "relayed")]
