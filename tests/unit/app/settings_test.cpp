@@ -52,6 +52,7 @@ const std::map<std::string, Sample>& samples() {
         {"workers", {"3", "4", "257"}},
         {"io", {"epoll", "auto", "uring"}},
         {"drain-timeout", {"0", "5", "-1"}},
+        {"max-prefill-reply", {"65536", "70000", "65535"}},
         {"log-level", {"debug", "error", "loud"}},
     };
     return all;
@@ -240,7 +241,8 @@ TEST_CASE("no setting is a secret, and what needs a restart says so") {
         }
     }
     CHECK(restart == std::set<std::string>{"[api] listen", "[state] path", "[tokenizers] path",
-                                           "[plugins] path", "[data] workers", "[data] io"});
+                                           "[plugins] path", "[data] workers", "[data] io",
+                                           "[data] max_prefill_reply"});
 }
 
 TEST_SUITE_END();
