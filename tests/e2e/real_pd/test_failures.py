@@ -44,7 +44,7 @@ def test_decode_that_is_reached_when_the_blocks_are_gone_is_not_given_the_hand_o
     want = pair.right(ask)
     begun, expired = time.monotonic(), pair.expired()
     with Tap(pair.decode.address, is_shut=True) as shut:
-        vip = pair.rule([shut.address], timeouts={"connect_ms": 60_000})
+        vip = pair.rule([shut.address], timeouts={"connect_ms": 170_000})
         answer = pair.background(ask, vip)
         wait_until(pair.is_holding, 60, "prefill has answered")
         wait_until(lambda: pair.expired() > expired, 60, "the engine let the blocks go")
