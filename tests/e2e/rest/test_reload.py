@@ -240,6 +240,7 @@ ELSEWHERE = {
     "api-listen": "every test", "state": "every test with a restart",
     "api-token-file": "test_access", "tokenizers": "path and clients: prompts are tokenized",
     "config": "this file", "check": "this file", "drain-timeout": "this file",
+    "max-prefill-reply": "pd: a reply longer than is kept is not handed on",
     "plugins": "this file", "io": "this file", "version": "this file", "help": "this file",
 }
 

@@ -335,10 +335,11 @@ def test_blocks_are_held_with_nothing_running(pair):
     p, _ = pair
     params_of(p, prompt(27), "a")
     params_of(p, prompt(28), "b")
-    assert [h["blocks"] for h in held(p)] == [3, 3]
+    first, second = held(p)
+    assert [first["blocks"], second["blocks"]] == [3, 3]
     assert p.metric("num_requests_running") == 0
     assert p.metric("kv_cache_usage_perc") == pytest.approx(6 / 64)
-    assert 29_000 < held(p)[0]["left_ms"] + held(p)[0]["age_ms"] <= 30_000
+    assert 29_000 < first["left_ms"] + first["age_ms"] <= 30_000
     assert p.post("/reset_prefix_cache").json() == {"success": False}
 
 
