@@ -70,7 +70,12 @@ def test_chats_say_what_one_engine_says(gateway, pool, plain, era):
 
 def test_the_hand_off_reaches_generation_byte_for_byte(gateway, pool):
     vip, (context,), (generation,) = pool()
-    assert complete(vip, prompt(), max_tokens=3).status == 200
+
+    def is_learned():  # what the build takes is asked once it is followed
+        assert complete(vip, prompt(), max_tokens=3).status == 200
+        return "disagg_request_id" in given(generation)
+
+    wait_until(is_learned, 20, "the build's fields are known")
     params = given(generation)
     assert params["request_type"] == "generation_only"
     assert len(base64.b64decode(params["encoded_opaque_state"], validate=True)) > 1024
