@@ -76,7 +76,13 @@ net::Task<PdExchange::Step> PdExchange::decode() {
         }
         if (end == Leg::End::Outdated) {
             handoff_.take_back();
-            continue;  // it is sent without the object
+            // It is sent without the object, and rather to one that can be reached.
+            if (has_other(rules::kRoleDecode, decode_.index)) {
+                tried_[rules::kRoleDecode].push_back(decode_.index);
+                const route::Decision other = choose(rules::kRoleDecode);
+                decode_ = other.is_found ? other : decode_;
+            }
+            continue;
         }
         if (Leg::is_before_begin(end)) {
             // Nobody has seen the object.
@@ -263,9 +269,14 @@ net::Task<void> PdExchange::release_blocks() {
                 .service = x_.service_.get(),
                 .client_ip = x_.scene_.client_ip,
                 .deadline_us = x_.worker_.loop.after(std::chrono::milliseconds(kReleaseMs))};
+    // One that could not be reached so far will not be in the short time there is.
+    const bool is_unreached = x_.leg_.has_run() && x_.leg_.record().connect_us == 0;
+    if (is_unreached && has_other(rules::kRoleDecode, decode_.index)) {
+        tried_[rules::kRoleDecode].push_back(decode_.index);
+    }
     x_.leg_.close();
     Leg leg(scene, prefill_reply_, prefill_head_);
-    if (!is_fit(decode_.index) || !leg.enter(decode_.index)) {
+    if (is_unreached || !is_fit(decode_.index) || !leg.enter(decode_.index)) {
         decode_ = choose(rules::kRoleDecode);
         if (!decode_.is_found || !leg.enter(decode_.index)) {
             co_return;

@@ -1,17 +1,6 @@
-import shutil
-
 import pytest
 
-from gateway import Gateway
 from harness import MINI_TOKENIZER, events_config, start_sim
-
-
-@pytest.fixture
-def tokenizers(tmp_path):
-    """A tokenizer directory that knows the model `tiny`."""
-    root = tmp_path / "tokenizers"
-    shutil.copytree(MINI_TOKENIZER, root / "tiny")
-    return root
 
 
 @pytest.fixture
@@ -29,9 +18,3 @@ def engines():
     yield start
     for engine in started:
         engine.__exit__(None, None, None)
-
-
-@pytest.fixture
-def gateway(tmp_path, tokenizers):
-    with Gateway(str(tmp_path), tokenizers=tokenizers) as gw:
-        yield gw

@@ -2,9 +2,10 @@
 
 import pytest
 
-from conftest import legs, pd_rule, posts, prompt
+from conftest import legs, pd_rule
 from gateway import complete
 from harness import events_config, wait_until
+from pairs import posts, prompt
 
 EXACT = {"kvExactMode": 1, "kvColdSeedEvery": 0, "kvLbMode": "off"}
 

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from conftest import header, held, legs, pd_rule, posts, prompt, same_text
+from conftest import held, legs, pd_rule
 from gateway import complete, free_port
 from harness import RawClient, exchange, request_bytes, wait_until
+from pairs import header, posts, prompt, same_text
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from conftest import header, legs, pd_rule, posts, prompt, same_text
+from conftest import legs, pd_rule
 from gateway import complete
 from harness import MINI_TOKENIZER, start_sim
+from pairs import header, posts, prompt, same_text
 
 
 @pytest.fixture

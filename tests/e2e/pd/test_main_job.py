@@ -5,9 +5,10 @@ import threading
 
 import pytest
 
-from conftest import header, held, legs, pd_rule, posts, prompt, same_text, text_of
+from conftest import held, legs, pd_rule
 from gateway import chat, complete
 from harness import exchange, wait_until
+from pairs import header, posts, prompt, same_text, text_of
 
 
 @pytest.fixture

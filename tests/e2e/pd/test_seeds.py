@@ -2,8 +2,9 @@
 
 import pytest
 
-from conftest import legs, pd_rule, posts, prompt, same_text
+from conftest import legs, pd_rule
 from gateway import complete, rule, split_address
+from pairs import posts, prompt, same_text
 
 
 def page_body(vip, prefill, decode, **more):

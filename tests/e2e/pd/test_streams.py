@@ -5,9 +5,10 @@ import threading
 
 import pytest
 
-from conftest import pd_rule, prompt, text_of
+from conftest import pd_rule
 from gateway import complete
 from harness import RawClient, exchange, request_bytes, wait_until
+from pairs import prompt, text_of
 from raw_engine import RawEngine
 
 

@@ -7,9 +7,10 @@ import os
 
 import pytest
 
-from conftest import legs, pd_rule, prompt
+from conftest import legs, pd_rule
 from gateway import complete
 from harness import wait_until
+from pairs import prompt
 from raw_engine import RawEngine
 
 OPAQUE = "AAECAw=="

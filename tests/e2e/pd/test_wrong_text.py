@@ -6,9 +6,10 @@ import socket
 
 import pytest
 
-from conftest import legs, pd_rule, posts, prompt, same_text
+from conftest import legs, pd_rule
 from gateway import Gateway, complete, free_port
 from harness import exchange
+from pairs import posts, prompt, same_text
 from via import Via, params, with_params
 
 
@@ -153,6 +154,21 @@ def test_a_clients_own_fields_are_refused_where_the_rule_says_so(gateway, engine
     assert reply.status == 400
     assert reply.json()["error"]["code"] == "handoff_field_not_allowed"
     assert not posts(prefill) and not posts(decode)
+
+
+def test_an_upload_that_takes_longer_than_half_the_lease_goes_without_the_hand_off(gateway, engines):
+    prefill, = engines(1, "--kv-lease-ms", 1000)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", free_port()))
+        deaf.listen(8)  # connections are made, and nobody reads
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, [prefill], ["%s:%d" % deaf.getsockname()],
+                               timeouts={"chunk_gap_ms": 2000},
+                               plugin_config={"vllm": {"kv_lease_duration": 1}}))
+        reply = complete(vip, prompt(), request_id="deaf", user="x" * (24 << 20))
+        assert reply.status == 504 and b"pd_decode_timeout" in reply.body
+    assert [leg[0::2] for leg in legs(gateway, "deaf")] == [
+        ("prefill", "handed_over"), ("decode", "outdated"), ("decode", "first_byte_timeout")]
 
 
 def test_e10_a_kept_connection_that_breaks_uses_the_hand_off_up(gateway, engines, plain):

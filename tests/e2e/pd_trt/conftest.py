@@ -1,20 +1,10 @@
-import shutil
-import uuid
-
 import pytest
 
-from gateway import Gateway, complete, rule
+from gateway import rule
 from harness import MINI_TOKENIZER, start_trt
 
 FLAGS = ("--model", MINI_TOKENIZER, "--served-model-name", "tiny", "--tokens-per-block", 16,
          "--prefill-us-per-token", 0, "--decode-us-per-token", 0)
-
-
-@pytest.fixture
-def tokenizers(tmp_path):
-    root = tmp_path / "tokenizers"
-    shutil.copytree(MINI_TOKENIZER, root / "tiny")
-    return root
 
 
 @pytest.fixture
@@ -40,12 +30,6 @@ def plain():
 
 
 @pytest.fixture
-def gateway(tmp_path, tokenizers):
-    with Gateway(str(tmp_path), tokenizers=tokenizers) as gw:
-        yield gw
-
-
-@pytest.fixture
 def pool(gateway, engines):
     """pool(contexts, generations, flags, **fields): a rule over so many engines."""
     def make(contexts=1, generations=1, flags=(), **fields):
@@ -57,12 +41,6 @@ def pool(gateway, engines):
     return make
 
 
-def posts(engine):
-    """Generation requests an engine was sent, oldest first."""
-    return [r for r in engine.requests()
-            if r["method"] == "POST" and r["target"].startswith("/v1/")]
-
-
 def leases(engine):
     """What waits for others ("held"), and what this engine read of others ("pulls")."""
     document = engine.get("/sim/leases").json()
@@ -72,21 +50,6 @@ def leases(engine):
 def nothing_foreign(*engines):
     """No generation leg read KV of another prompt."""
     return all(leases(e)["pulls"]["foreign"] == 0 for e in engines)
-
-
-def prompt(text=""):
-    """A prompt of several blocks that no test had before."""
-    return (text or uuid.uuid4().hex) + " the quick brown fox jumps over the lazy dog" * 6
-
-
-def text_of(reply):
-    assert reply.status == 200, reply.body
-    return reply.json()["choices"][0]["text"]
-
-
-def same_text(reply, plain, words, **more):
-    """Whether an answer is what one engine alone says to the same prompt."""
-    return text_of(reply) == text_of(complete(plain.address, words, **more))
 
 
 def legs(gateway, request_id):

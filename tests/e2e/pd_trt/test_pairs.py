@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from conftest import legs, leases, nothing_foreign, posts, prompt, same_text, text_of
+from conftest import legs, leases, nothing_foreign
 from gateway import chat, complete, split_address
 from harness import RawClient, request_bytes, wait_until
+from pairs import posts, prompt, same_text, text_of
 
 BOTH = pytest.mark.parametrize("era", ("1.1", "1.3-late"))
 PAIR = ["prefill", "decode"]

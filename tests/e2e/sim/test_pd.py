@@ -1,79 +1,24 @@
-"""Prefill on one simulated engine, decode on another, as a gateway would drive them.
+"""Prefill on one simulated engine, decode on another, over NIXL, as a gateway would drive them.
 
 What an engine survives and what it does not was found on running engines; each row of that table is
 a test here. KV that is not of the prompt makes the text another one, so a wrong text shows.
 """
 
 import json
-import random
 
 import pytest
 
 import captures as cap
 from harness import RawClient, request_bytes, start_sim, wait_until
-
-BLOCK = 32
-FLAGS = ("--block-size", BLOCK, "--num-gpu-blocks-override", 65, "--max-model-len", 512,
-         "--prefill-us-per-token", 0, "--decode-us-per-token", 0, "--enable-prompt-tokens-details",
-         "--dev-mode", "--served-model-name", "tiny")
-NIXL = ("--kv-connector", "nixl")
-ASK = {"do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None,
-       "remote_block_ids": None, "remote_host": None, "remote_port": None}
-PATH = "/v1/completions"
-
-
-def prompt(seed, tokens=70):
-    return [random.Random(seed).randrange(97, 123) for _ in range(tokens)]
-
-
-def body(ids, **more):
-    return {"prompt": ids, "max_tokens": 12, "ignore_eos": True, **more}
-
-
-def engine(*flags):
-    return start_sim(*FLAGS, *flags)
-
-
-def prefill(p, ids, request_id="r-1", **more):
-    reply = p.post(PATH, {**body(ids, **more), "max_tokens": 1, "kv_transfer_params": ASK},
-                   [("X-Request-Id", request_id)])
-    assert reply.status == 200
-    return reply.json()
-
-
-def params_of(p, ids, request_id="r-1"):
-    return prefill(p, ids, request_id)["kv_transfer_params"]
-
-
-def decode(d, ids, params, request_id="r-1", **more):
-    return d.post(PATH, {**body(ids, **more), "kv_transfer_params": params},
-                  [("X-Request-Id", request_id)])
-
-
-def text(reply):
-    assert reply.status == 200, reply.body
-    return reply.json()["choices"][0]["text"]
-
-
-def leases(e):
-    return e.get("/sim/leases").json()["ranks"][0]
-
-
-def held(e):
-    return leases(e)["held"]
+from pd_legs import (  # noqa: F401 (a fixture is among them)
+    ASK, NIXL, PATH, body, decode, engine, held, leases, params_of, plain, prefill, prompt,
+    text)
 
 
 @pytest.fixture
 def pair():
     with engine(*NIXL) as p, engine(*NIXL) as d:
         yield p, d
-
-
-@pytest.fixture(scope="module")
-def plain():
-    """What one engine alone says."""
-    with engine() as e:
-        yield lambda ids, **more: text(e.post(PATH, body(ids, **more)))
 
 
 def test_a_pair_says_what_one_engine_says(pair, plain):
@@ -445,62 +390,3 @@ def test_no_chunk_of_a_stream_carries_the_params(pair):
                           "kv_transfer_params": ASK})
     assert b"kv_transfer_params" not in reply.body
     assert len(held(p)) == 1
-
-
-def test_an_engine_without_connector_ignores_all_of_it(plain):
-    with engine() as e:
-        for params in ({"do_remote_prefill": True}, ASK):
-            reply = decode(e, prompt(41), params)
-            assert text(reply) == plain(prompt(41))
-            assert reply.json()["kv_transfer_params"] is None
-
-
-def test_lmcache_engines_say_nothing_of_it(plain):
-    with engine("--kv-connector", "lmcache") as p, engine("--kv-connector", "lmcache") as d:
-        assert prefill(p, prompt(42))["kv_transfer_params"] is None
-        assert text(d.post(PATH, body(prompt(42)))) == plain(prompt(42))
-        assert held(p) == []
-
-
-def mooncake_legs(p, transfer):
-    port = p.get("/sim/leases").json()["bootstrap_port"]
-    query = json.loads(fetch(f"127.0.0.1:{port}", "/query"))
-    first = {"do_remote_decode": True, "do_remote_prefill": False, "transfer_id": transfer}
-    second = {"do_remote_decode": False, "do_remote_prefill": True, "transfer_id": transfer,
-              "remote_bootstrap_addr": f"http://127.0.0.1:{port}",
-              "remote_engine_id": query["0"]["engine_id"]}
-    return first, second
-
-
-def fetch(address, path):
-    with RawClient(address) as client:
-        client.send(request_bytes("GET", path))
-        return client.read_reply("GET").body
-
-
-def test_mooncake_legs_meet_by_their_transfer_id(plain):
-    with engine("--kv-connector", "mooncake") as p, engine("--kv-connector", "mooncake") as d:
-        first, second = mooncake_legs(p, "xfer-1")
-        with RawClient(d.address) as client:
-            client.send(request_bytes("POST", PATH, {**body(prompt(43)),
-                                                     "kv_transfer_params": second}))
-            wait_until(lambda: d.metric("num_requests_waiting") == 1)
-            reply = p.post(PATH, {**body(prompt(43)), "max_tokens": 1, "kv_transfer_params": first})
-            assert reply.json()["kv_transfer_params"] is None
-            assert text(client.read_reply()) == plain(prompt(43))
-        wait_until(lambda: held(p) == [])
-        assert d.metric("external_prefix_cache_hits_total") == 70
-
-
-def test_mooncake_decode_computes_without_all_three_and_waits_without_prefill(plain):
-    with engine("--kv-connector", "mooncake") as p, engine("--kv-connector", "mooncake") as d:
-        _, second = mooncake_legs(p, "xfer-2")
-        for missing in ("transfer_id", "remote_engine_id", "remote_bootstrap_addr"):
-            params = {k: v for k, v in second.items() if k != missing}
-            assert text(decode(d, prompt(44), params)) == plain(prompt(44))
-        with RawClient(d.address) as client:
-            client.send(request_bytes("POST", PATH, {**body(prompt(45)),
-                                                     "kv_transfer_params": second}))
-            wait_until(lambda: d.metric("num_requests_waiting") == 1)
-        wait_until(lambda: d.metric("num_requests_waiting") == 0)
-        assert text(d.post(PATH, body(prompt(45)))) == plain(prompt(45))

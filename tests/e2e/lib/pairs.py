@@ -1,0 +1,31 @@
+"""What tests of prefill/decode pairs say of any engine: prompts, what was sent, whether a text is right."""
+
+import uuid
+
+from gateway import complete
+
+
+def prompt(text=""):
+    """A prompt of several blocks that no test had before."""
+    return (text or uuid.uuid4().hex) + " the quick brown fox jumps over the lazy dog" * 6
+
+
+def posts(engine):
+    """Generation requests an engine was sent, oldest first."""
+    return [r for r in engine.requests()
+            if r["method"] == "POST" and r["target"].startswith("/v1/")]
+
+
+def header(request, name):
+    """A header's value in a recorded request; None when it has none."""
+    return next((v for k, v in request["headers"] if k.lower() == name.lower()), None)
+
+
+def text_of(reply):
+    assert reply.status == 200, reply.body
+    return reply.json()["choices"][0]["text"]
+
+
+def same_text(reply, plain, words, **more):
+    """Whether an answer is what one engine alone says to the same prompt."""
+    return text_of(reply) == text_of(complete(plain.address, words, **more))
