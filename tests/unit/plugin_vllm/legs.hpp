@@ -2,28 +2,17 @@
 //
 // Threads: none.
 #pragma once
-#include <map>
 #include <string>
-#include <vector>
 
 #include "tests/unit/plugin_vllm/flow.hpp"
 #include "tests/unit/sdk/client_request.hpp"
+#include "tests/unit/sdk/leg_calls.hpp"
 
 namespace sluice::vllm::test {
 
+using sluice::test::Built;
+using sluice::test::Judged;
 using sluice::test::Request;
-
-struct Built {
-    sluice_status status = SLUICE_OK;
-    std::string error, body;
-    std::map<std::string, std::string> headers;
-};
-struct Judged {
-    sluice_status status = SLUICE_OK;
-    std::uint32_t next = 0, hold = 0, cached = 0;
-    std::uint64_t lease_us = 0;
-    std::string handoff, error;
-};
 
 // One attempt: a prefill endpoint that is attached, a decode endpoint, a transfer id.
 class Pair {
@@ -67,60 +56,14 @@ public:
         return out;
     }
     Built build(const Request& r, const sluice_leg& l) {
-        struct Taken {
-            Built built;
-            std::string rest;
-            std::uint64_t at = 0;
-        } taken;
-        sluice_leg_out out{sizeof(sluice_leg_out), 0, &taken,
-                           [](void* ctx, std::uint64_t at, std::uint64_t erase, const void* data,
-                              std::size_t len) -> sluice_status {
-                               auto& t = *static_cast<Taken*>(ctx);
-                               REQUIRE(at >= t.at);
-                               REQUIRE(at + erase <= t.rest.size());
-                               t.built.body += t.rest.substr(t.at, at - t.at);
-                               t.built.body.append(static_cast<const char*>(data), len);
-                               t.at = at + erase;
-                               return SLUICE_OK;
-                           },
-                           [](void* ctx, sluice_str name, sluice_str value) -> sluice_status {
-                               static_cast<Taken*>(ctx)->built.headers[std::string(view(name))] =
-                                   view(value);
-                               return SLUICE_OK;
-                           }};
-        taken.rest = r.body();
-        sluice_error err = make_error();
-        taken.built.status = flow.engine->build_leg(flow.instance(), &l, &out, &err);
-        taken.built.error = view(err);
-        taken.built.body += taken.rest.substr(taken.at);
-        return taken.built;
+        return sluice::test::build(*flow.engine, flow.instance(), r, l);
     }
     Built build(const Request& r, std::uint32_t kind, std::string_view handoff = {}) {
         return build(r, leg(r, kind, handoff));
     }
-    Judged judge(const sluice_leg& l, std::uint32_t code, std::string_view body,
+    Judged judge(const sluice_leg& l, std::uint32_t http_code, std::string_view body,
                  std::uint32_t flags = 0) {
-        Judged judged;
-        sluice_reply reply{};
-        reply.size = sizeof reply;
-        reply.flags = flags;
-        reply.http_code = code;
-        reply.body = borrow_bytes(body);
-        sluice_reply_out out{};
-        out.size = sizeof out;
-        out.handoff = {
-            &judged.handoff, [](void* ctx, const void* data, std::size_t len) -> sluice_status {
-                static_cast<std::string*>(ctx)->append(static_cast<const char*>(data), len);
-                return SLUICE_OK;
-            }};
-        sluice_error err = make_error();
-        judged.status = flow.engine->on_reply(flow.instance(), &l, &reply, &out, &err);
-        judged.next = out.next;
-        judged.hold = out.hold;
-        judged.cached = out.cached_tokens;
-        judged.lease_us = out.lease_us;
-        judged.error = view(err);
-        return judged;
+        return sluice::test::judge(*flow.engine, flow.instance(), l, http_code, body, flags);
     }
     // The id both legs of this attempt carry.
     std::string id(const Request& r) {
