@@ -127,6 +127,8 @@ net::Task<Result<ResponseHead>> UpstreamStream::Connection::read_head(net::Wait 
         }
         const Status ready = co_await socket.readable(wait);
         if (!ready.ok()) {
+            // A reset may be met by the wait or by the read.
+            was_closed = received == 0 && ready.error().code == Code::Closed;
             co_return failed(ready.error());
         }
         const auto got = receive();
