@@ -48,7 +48,27 @@ std::optional<rules::Refusal> check_probes(const rules::Rule& next, const rules:
     return std::nullopt;
 }
 
-// What an endpoint that is down may have held is gone when it comes back.
+// Whoever waits for a place that the rule does not give any more chooses anew. Only when requests
+// see the rule as it is now, or they would choose the same.
+void send_away(const std::vector<std::shared_ptr<route::PdState>>& gone, const Directory& now) {
+    for (const auto& pd : gone) {
+        pd->admission->retain([](std::uint64_t) { return false; });
+    }
+    for (const route::ServicePtr& service : now.services) {
+        if (!service->pd) {
+            continue;
+        }
+        const auto& members = service->pool->members();
+        service->pd->admission->retain([&members](std::uint64_t endpoint) {
+            return std::any_of(members.begin(), members.end(), [&](const fleet::Member& member) {
+                return member.endpoint->id() == endpoint && member.spec.weight != 0 &&
+                       member.spec.role == rules::kRolePrefill;
+            });
+        });
+    }
+}
+
+// What an endpoint that is down may have held is gone when it comes back, and nobody waits for it.
 void forget_down(const route::Service& service) {
     const auto stays = [&service](std::uint64_t endpoint) {
         for (std::size_t i = 0; i < service.pool->size(); ++i) {
@@ -60,6 +80,7 @@ void forget_down(const route::Service& service) {
     };
     service.pd->sessions.retain(stays);
     service.pd->prefixes.retain(stays);
+    service.pd->admission->retain(stays);
 }
 
 }  // namespace
@@ -214,6 +235,7 @@ void Conductor::applied(const std::shared_ptr<const rules::Table>& table) {
     std::map<std::uint32_t, Kept> next;
     // Services that nobody has seen yet.
     std::map<std::uint32_t, std::shared_ptr<route::Service>> fresh;
+    std::vector<std::shared_ptr<route::PdState>> gone;
     for (const rules::RulePtr& rule : table->rules()) {
         Kept kept;
         if (const auto it = kept_.find(rule->number); it != kept_.end()) {
@@ -221,11 +243,19 @@ void Conductor::applied(const std::shared_ptr<const rules::Table>& table) {
             kept_.erase(it);
         }
         if (!kept.service || kept.rule != rule) {
+            if (kept.pd && !rule->pd.is_on) {
+                gone.push_back(kept.pd);
+            }
             fresh[rule->number] = make_service(rule, kept);
             kept.service = fresh[rule->number];
         }
         directory->limits[{rule->key.ip, rule->key.port}] = {};
         next.emplace(rule->number, std::move(kept));
+    }
+    for (const auto& [number, kept] : kept_) {
+        if (kept.pd) {
+            gone.push_back(kept.pd);
+        }
     }
     // Rules that are gone let go of their attachments before others ask for the endpoints.
     kept_ = std::move(next);
@@ -260,6 +290,7 @@ void Conductor::applied(const std::shared_ptr<const rules::Table>& table) {
         limits = limits_of(*table, at);
     }
     publish(directory);
+    send_away(gone, *directory);
     retain_probes(*directory);
     listeners_.reconcile(*directory);
     plugins_.sweep();

@@ -146,7 +146,6 @@ void Conductor::take_pd(const rules::Rule& rule, Kept& kept, route::Service& ser
     };
     kept.pd->sessions.retain(stays);
     kept.pd->prefixes.retain(stays);
-    kept.pd->admission->retain(stays);
     service.pd = kept.pd;
 }
 

@@ -287,7 +287,18 @@ def exchange(address, method, path, body=None, headers=(), limit_s=10.0):
 
 
 class Sim(Process):
-    """A simulated engine."""
+    """A simulated engine; restart() ends it at once and starts it anew at the same address."""
+
+    def __init__(self, argv, env=None):
+        self.argv, self.env = list(argv), env
+        super().__init__(self.argv, env=env)
+
+    def restart(self, *flags):
+        """A new process with an empty cache; `flags` come after those of the first."""
+        port = self.address.rsplit(":", 1)[1]
+        self.kill()
+        self._close()
+        super().__init__([*self.argv, "--port", port, *map(str, flags)], env=self.env)
 
     @property
     def address(self):

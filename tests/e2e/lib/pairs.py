@@ -3,6 +3,7 @@
 import uuid
 
 from gateway import complete
+from harness import request_bytes
 
 
 def prompt(text=""):
@@ -29,3 +30,20 @@ def text_of(reply):
 def same_text(reply, plain, words, **more):
     """Whether an answer is what one engine alone says to the same prompt."""
     return text_of(reply) == text_of(complete(plain.address, words, **more))
+
+
+def error(reply):
+    """Status and code of a well-formed refusal."""
+    assert reply.header("Content-Length") is not None
+    return reply.status, reply.json()["error"]["code"]
+
+
+def message(reply):
+    return reply.json()["error"]["message"]
+
+
+def ask(client, name, words=None, **more):
+    """Sends a completion as request `name`, whose prompt begins with its name, on an open connection."""
+    client.send(request_bytes("POST", "/v1/completions",
+                              {"model": "tiny", "prompt": words or prompt(name), "max_tokens": 4, **more},
+                              [("X-Request-Id", name)]))

@@ -85,6 +85,17 @@ class Tap:
         with self._lock:
             return len(self._pairs)
 
+    def drop(self):
+        """Both sides of every connection through it see its end, as after an idle time."""
+        with self._lock:
+            pairs = list(self._pairs)
+        for pair in pairs:
+            for s in pair:
+                try:
+                    s.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
     def _accept(self):
         while True:
             try:
@@ -141,11 +152,4 @@ class Tap:
         self.pass_on()
         for filler in self._fillers:
             filler.close()
-        with self._lock:
-            pairs = list(self._pairs)
-        for pair in pairs:
-            for s in pair:
-                try:
-                    s.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
+        self.drop()

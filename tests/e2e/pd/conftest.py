@@ -29,6 +29,17 @@ def plain():
         yield engine
 
 
+@pytest.fixture
+def pool(gateway, engines):
+    """pool(prefills, decodes, wholes, flags, **fields): a rule over so many engines."""
+    def make(prefills=1, decodes=1, wholes=0, flags=(), **fields):
+        p, d, w = engines(prefills, *flags), engines(decodes, *flags), engines(wholes, *flags)
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, p, d, w, **fields))
+        return vip, p, d, w
+    return make
+
+
 def pd_rule(vip, prefills, decodes, wholes=(), **arguments):
     """The body of a P/D rule over these engines (or addresses)."""
     def rows(engines, role):
