@@ -19,11 +19,12 @@ Exchange::Exchange(WorkerState& worker, const rules::ListenAddress& listener,
       client_(client),
       halt_(client.departure()),
       halts_with_gateway_(worker.last_words, halt_),
+      answer_halt_(halt_),
       scratch_(worker.scratch.take()),
       receipt_(scratch_->receipt),
       reply_(scratch_->reply),
       observer_(scratch_->observer),
-      scene_{.worker = worker, .client = client, .receipt = receipt_, .halt = halt_},
+      scene_{.worker = worker, .client = client, .receipt = receipt_, .halt = answer_halt_},
       leg_(scene_, reply_, scratch_->upstream_head) {
     const std::string_view peer = client.peer();
     std::string_view ip = peer.substr(0, peer.rfind(':'));

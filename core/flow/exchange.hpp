@@ -99,6 +99,7 @@ private:
     http::ServerStream& client_;
     net::Cancel halt_;  // ends every wait for an endpoint
     net::CancelWith halts_with_gateway_;
+    net::Cancel answer_halt_;  // ends the waits for the endpoint that answers, and no others
     std::unique_ptr<Scratch> scratch_;
     route::Receipt& receipt_;
     ReplyHead& reply_;

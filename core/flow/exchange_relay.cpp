@@ -18,15 +18,18 @@ net::Task<void> Exchange::relay() {
         receipt_.is_stream = true;
         worker_.metrics.stream_began(receipt_.model);
     }
-    client_.release_body();
+    const bool is_prefilling = pd_ && pd_->is_prefilling();
+    if (!is_prefilling) {
+        client_.release_body();
+    }
     // What prefill had cached stands in the place of what decode was given.
     std::optional<UsagePatch> patch;
     // What a decode engine repeats of the hand-off is nobody else's.
     std::optional<MemberMask> mask;
     http::Framing framing = reply_.client_framing(client_.head().method == "HEAD");
     const bool is_split = pd_ && pd_->is_split();
-    if (cached_tokens_ && kind != Observer::Kind::Other) {
-        patch.emplace(*cached_tokens_);
+    if ((cached_tokens_ || is_prefilling) && kind != Observer::Kind::Other) {
+        patch.emplace(cached_tokens_);
         framing = http::Framing::chunked();
     }
     if (is_split && kind != Observer::Kind::Other && !service_->traits.reserved_fields.empty()) {

@@ -132,7 +132,7 @@ void explain_pair(route::Question question, const SdkRequest::From& from, route:
     question.role = rules::kRoleDecode;
     const route::Decision decode = ladder.choose(question, receipt);
     route::Decision prefill;
-    if (plan.kind == SLUICE_PLAN_SEQUENTIAL && !is_short) {
+    if (plan.kind != SLUICE_PLAN_WHOLE && !is_short) {
         question.role = rules::kRolePrefill;
         prefill = ladder.choose(question, receipt);
         if (prefill.is_found && decode.is_found) {

@@ -33,7 +33,7 @@ bool Scene::is_still_in(std::size_t index) const {
 
 bool Leg::enter(std::size_t index) {
     close();
-    has_run_ = false;
+    has_run_ = is_sent_ = false;
     const fleet::Member& member = (*scene_.service->pool)[index];
     if (member.breaker) {
         permit_ = member.breaker->enter(scene_.now_us());

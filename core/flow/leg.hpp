@@ -98,6 +98,8 @@ public:
     route::LegRecord& record() const noexcept { return scene_.receipt.legs[record_]; }
     bool has_run() const noexcept { return has_run_; }
     bool is_held() const noexcept { return lease_.is_held(); }
+    // The whole request is on its way.
+    bool is_sent() const noexcept { return is_sent_; }
     // Why it died, for people.
     std::string_view failure() const noexcept { return failure_; }
 
@@ -129,7 +131,7 @@ private:
     http::UpstreamStream upstream_;
     std::string failure_;
     bool has_run_ = false;
-    bool is_sent_ = false;  // the whole request is on its way
+    bool is_sent_ = false;
     bool is_gone_ = false;
 };
 

@@ -133,7 +133,7 @@ net::Task<PdExchange::Step> PdExchange::wait_for_place(std::size_t index) {
 
 void PdExchange::learn_prefix() {
     if (spec_.is_cache_aware) {
-        x_.service_->pd->prefixes.learn(chain_, prefill_leg_.endpoint().id());
+        x_.service_->pd->prefixes.learn(chain_, prefill_leg_.leg().endpoint().id());
     }
 }
 

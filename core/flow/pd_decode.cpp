@@ -6,12 +6,6 @@
 #include "core/flow/sdk_error.hpp"
 
 namespace sluice::flow {
-namespace {
-
-// How long a leg that only lets blocks go is kept.
-constexpr std::uint64_t kReleaseMs = 500;
-
-}  // namespace
 
 // The object for this decode leg: empty where decode computes the prompt itself.
 std::string_view PdExchange::object_for_decode() {
@@ -19,7 +13,7 @@ std::string_view PdExchange::object_for_decode() {
         return {};
     }
     const std::uint64_t epoch = (*x_.service_->pool)[prefill_.index].endpoint->epoch();
-    const bool is_same = prefill_epoch_ == 0 || epoch == prefill_epoch_;
+    const bool is_same = prefill_leg_.epoch() == 0 || epoch == prefill_leg_.epoch();
     const auto given = is_same ? handoff_.give(x_.scene_.now_us()) : std::nullopt;
     if (given) {
         return *given;
@@ -31,10 +25,22 @@ std::string_view PdExchange::object_for_decode() {
     return {};
 }
 
+// Beside a prefill its time is waited for too.
+std::uint64_t PdExchange::decode_patience_ms() const noexcept {
+    const std::uint64_t own = spec_.decode_first_byte_ms;
+    if (!is_concurrent() || own == 0) {
+        return own;
+    }
+    return spec_.prefill_ms == 0 ? 0 : own + spec_.prefill_ms;
+}
+
 net::Task<PdExchange::Step> PdExchange::decode() {
     while (true) {
         if (x_.client_.departure().fired()) {
             co_return interrupted();
+        }
+        if (is_prefill_bad_) {
+            co_return fail_with_prefill();
         }
         const bool is_still_fit = is_fit(decode_.index);
         if (!is_still_fit || !x_.leg_.enter(decode_.index)) {
@@ -48,14 +54,13 @@ net::Task<PdExchange::Step> PdExchange::decode() {
             continue;
         }
         LegEdits edits(body_);
-        const route::LegAsk ask{.kind = SLUICE_LEG_DECODE,
-                                .endpoint = decode_.index,
-                                .peer = prefill_.index,
-                                .peer_rank = prefill_.rank,
-                                .transfer_id = transfer_id_,
-                                .request = &request_->at_attempt(attempt_ - 1),
-                                .handoff = object_for_decode()};
-        if (!build(edits, ask)) {
+        route::LegAsk ask = ask_of(SLUICE_LEG_DECODE);
+        ask.handoff = object_for_decode();
+        const sluice_status built = build(edits, ask);
+        if (built == SLUICE_E_UNAVAILABLE) {
+            co_return cure(PdFault::PrefillUnready);
+        }
+        if (built != SLUICE_OK) {
             x_.refuse({502, "pd_decode_failed", "the decode leg cannot be built", {}, "api_error"});
             co_return Step::Over;
         }
@@ -67,8 +72,8 @@ net::Task<PdExchange::Step> PdExchange::decode() {
             .pieces = edits.pieces(),
             .body_bytes = edits.size(),
             .headers = edits.headers(),
-            .first_byte_ms = spec_.decode_first_byte_ms,
-            .is_once = has_object_,
+            .first_byte_ms = decode_patience_ms(),
+            .is_once = has_object_ || is_concurrent(),
             .send_by_us = has_object_ ? handoff_.good_until_us() : net::kNever};
         const Leg::End end = co_await x_.leg_.run(sending);
         if (end == Leg::End::Stale) {
@@ -115,6 +120,10 @@ net::Task<PdExchange::Step> PdExchange::judge_decode_head(Leg::End end) {
         x_.status_ = x_.leg_.status();
         x_.first_byte_us_ = x_.leg_.record().first_byte_us;
         end = co_await x_.peek(x_.status_ >= 300);
+        end = co_await hold_head(end);
+    }
+    if (is_prefill_bad_) {
+        co_return fail_with_prefill();
     }
     switch (end) {
         case Leg::End::Head:
@@ -146,7 +155,8 @@ net::Task<PdExchange::Step> PdExchange::judge_decode_head(Leg::End end) {
     x_.leg_.permit().answered();
     x_.leg_.endpoint().note_answered();
     x_.leg_.record().verdict = "relayed";
-    x_.cached_tokens_ = cached_tokens_;
+    x_.cached_tokens_ = heard_.cached_tokens;
+    is_answering_ = true;
     learn_session();
     co_return Step::Answered;
 }
@@ -164,13 +174,8 @@ PdExchange::Step PdExchange::judge_decode(int status, std::string_view body) {
     reply.num_headers = static_cast<std::uint32_t>(headers.size());
     reply.headers = headers.data();
     reply.body = {reinterpret_cast<const std::uint8_t*>(body.data()), body.size()};
-    const route::LegAsk ask{.kind = SLUICE_LEG_DECODE,
-                            .endpoint = decode_.index,
-                            .peer = prefill_.index,
-                            .peer_rank = prefill_.rank,
-                            .transfer_id = transfer_id_,
-                            .request = &request_->at_attempt(attempt_ - 1),
-                            .handoff = has_object_ ? handoff_.object() : std::string_view()};
+    route::LegAsk ask = ask_of(SLUICE_LEG_DECODE);
+    ask.handoff = has_object_ ? handoff_.object() : std::string_view();
     auto err = empty_error();
     const std::uint32_t next = next_of(ask, reply, err);
     const std::uint64_t now = x_.scene_.now_us();
@@ -243,6 +248,7 @@ void PdExchange::decode_began() {
     if (x_.status_ >= 300) {
         return;  // what it refused it has not read
     }
+    is_read_ = true;
     handoff_.was_read();
     if (is_split_ && decode_sent_us_ != 0) {
         metrics_.decode_ttft->observe(static_cast<double>(x_.scene_.now_us() - decode_sent_us_) *
@@ -275,7 +281,9 @@ net::Task<void> PdExchange::release_blocks() {
         tried_[rules::kRoleDecode].push_back(decode_.index);
     }
     x_.leg_.close();
-    Leg leg(scene, prefill_reply_, prefill_head_);
+    ReplyHead head;
+    std::string memory;
+    Leg leg(scene, head, memory);
     if (is_unreached || !is_fit(decode_.index) || !leg.enter(decode_.index)) {
         decode_ = choose(rules::kRoleDecode);
         if (!decode_.is_found || !leg.enter(decode_.index)) {
@@ -283,16 +291,10 @@ net::Task<void> PdExchange::release_blocks() {
         }
     }
     LegEdits edits(body_);
-    const std::string_view object = object_for_decode();
-    const route::LegAsk ask{.kind = SLUICE_LEG_DECODE,
-                            .flags = SLUICE_LEG_RELEASE,
-                            .endpoint = decode_.index,
-                            .peer = prefill_.index,
-                            .peer_rank = prefill_.rank,
-                            .transfer_id = transfer_id_,
-                            .request = &request_->at_attempt(attempt_ - 1),
-                            .handoff = object};
-    if (object.empty() || !build(edits, ask)) {
+    route::LegAsk ask = ask_of(SLUICE_LEG_DECODE);
+    ask.flags = SLUICE_LEG_RELEASE;
+    ask.handoff = object_for_decode();
+    if (ask.handoff.empty() || build(edits, ask) != SLUICE_OK) {
         co_return;
     }
     const Leg::Sending sending{.kind = route::LegKind::Decode,

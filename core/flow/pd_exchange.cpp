@@ -12,13 +12,12 @@ PdExchange::PdExchange(Exchange& exchange)
       spec_(exchange.service_->rule->pd),
       metrics_(exchange.worker_.pd_metrics.of_model(
           exchange.worker_.metrics.label(exchange.receipt_.model))),
-      prefill_scene_{.worker = exchange.worker_,
-                     .client = exchange.client_,
-                     .receipt = exchange.receipt_,
-                     .halt = exchange.halt_,
-                     .service = exchange.service_.get(),
-                     .client_ip = exchange.scene_.client_ip},
-      prefill_leg_(prefill_scene_, prefill_reply_, prefill_head_) {
+      prefill_leg_({.worker = exchange.worker_,
+                    .client = exchange.client_,
+                    .receipt = exchange.receipt_,
+                    .halt = exchange.halt_,
+                    .service = exchange.service_.get(),
+                    .client_ip = exchange.scene_.client_ip}) {
     spent_.max_legs = exchange.service_->rule->retry.connect;
     spent_.may_repeat = exchange.service_->rule->retry.after_dispatch;
     view_body();
@@ -88,11 +87,8 @@ net::Task<bool> PdExchange::run() {
             plan_.kind = SLUICE_PLAN_WHOLE;
         }
     }
-    if (plan_.kind == SLUICE_PLAN_CONCURRENT) {
-        // Both legs at once are not run here: one engine answers.
-        x_.receipt_.misses.push_back({route::Tier::None, "plan_concurrent"});
-    }
-    if (plan_.kind != SLUICE_PLAN_SEQUENTIAL || is_short()) {
+    const bool is_pair = plan_.kind == SLUICE_PLAN_SEQUENTIAL || is_concurrent();
+    if (!is_pair || is_short()) {
         const bool answered = co_await run_whole(rules::kRoleDecode);
         co_return answered;
     }
@@ -102,6 +98,11 @@ net::Task<bool> PdExchange::run() {
         const Step step = co_await pair();
         if (step == Step::Answered || step == Step::Over) {
             co_return step == Step::Answered;
+        }
+        stop_prefill();
+        is_prefill_bad_ = false;
+        if (!x_.halt_.fired()) {
+            x_.answer_halt_.reset();
         }
         prefill_leg_.close();
         x_.leg_.close();
@@ -163,6 +164,10 @@ net::Task<PdExchange::Step> PdExchange::pair() {
             co_return cure(PdFault::NoDecode);
         }
     }
+    if (is_concurrent()) {
+        const Step answered = co_await both();
+        co_return answered;
+    }
     Step prefilled = co_await prefill();
     if (prefilled == Step::Rebuilt) {
         ++attempt_;
@@ -203,11 +208,17 @@ PdExchange::Step PdExchange::cure(PdFault fault) {
         }
         spent_.has_other = has_other(role, is_begun ? SIZE_MAX : index);
     }
+    if (fault == PdFault::PrefillUnready) {
+        x_.receipt_.misses.push_back({route::Tier::None, "prefill_unready"});
+    }
     const PdAdvice advice = advice_for(fault, spent_);
     switch (advice.cure) {
         case PdCure::Pair:
             if (fault == PdFault::PrefillUnreached) {
                 counters.connect_failover.add();
+            }
+            if (is_begun && is_concurrent()) {
+                counters.pair_retry.add();
             }
             is_begun ? ++spent_.restarts : ++spent_.legs;
             return Step::Again;
@@ -256,6 +267,7 @@ PdExchange::Step PdExchange::spare(const PdRefusal& refusal, bool is_prefill_mis
 }
 
 void PdExchange::settle() {
+    stop_prefill();
     if (x_.receipt_.outcome == route::Outcome::ClientClosed) {
         PdMetrics::count_request(metrics_, "unknown", "error");
         return;

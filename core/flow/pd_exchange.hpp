@@ -4,6 +4,9 @@
 //
 //   plan -> decode chosen -> prefill chosen, perhaps waited for -> prefill -> hand-off -> decode
 //
+// Where the plan says so both legs run at once: prefill goes on beside the decode leg, and ends it
+// if it fails before the answer began.
+//
 // The client is told nothing before the head of the leg that answers it is in.
 //
 // Threads: its worker's loop.
@@ -17,7 +20,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +28,7 @@
 #include "core/flow/leg.hpp"
 #include "core/flow/leg_edits.hpp"
 #include "core/flow/pd_faults.hpp"
+#include "core/flow/prefill_leg.hpp"
 #include "core/flow/sdk_request.hpp"
 #include "core/route/admission.hpp"
 #include "core/route/handoffs.hpp"
@@ -45,6 +48,9 @@ public:
 
     // Two legs answer, or would have.
     bool is_split() const noexcept { return is_split_; }
+    // Prefill goes on beside the answer: it may need the client's body, and may still say what it
+    // had cached.
+    bool is_prefilling() const noexcept { return is_prefilling_; }
     // The first bytes of the decode leg's answer are there.
     void decode_began();
     // The answer broke off.
@@ -74,9 +80,23 @@ private:
     net::Task<Step> admit();
     net::Task<Step> wait_for_place(std::size_t index);
     net::Task<Step> prefill();
-    net::Task<Leg::End> read_prefill();
-    Step judge_prefill();
+    Step build_prefill();
+    net::Task<Leg::End> send_prefill();
+    void hear_prefill();
+    void open_handoff();
+    Step act_on_prefill(Leg::End end);
+    Step act_on_reply();
+
+    // Both legs at once.
+    net::Task<Step> both();
+    net::Task<void> prefill_beside();
+    void stop_prefill();
+    Step fail_with_prefill();
+    net::Task<Leg::End> hold_head(Leg::End end);
+    net::Task<void> let_read();
+
     net::Task<Step> decode();
+    std::uint64_t decode_patience_ms() const noexcept;
     net::Task<Step> judge_decode_head(Leg::End end);
     Step judge_decode(int status, std::string_view body);
     std::uint32_t next_of(const route::LegAsk& ask, const sluice_reply& reply,
@@ -87,14 +107,16 @@ private:
     Step spare(const PdRefusal& refusal, bool is_prefill_missing);
     Step relay_prefill();
     Step interrupted();
-    bool build(LegEdits& edits, const route::LegAsk& ask);
+    route::LegAsk ask_of(std::uint32_t kind);
+    sluice_status build(LegEdits& edits, const route::LegAsk& ask);
     void note_engine_id(LegEdits& edits);
-    void note_prompt_ids(std::span<const std::uint32_t> ids);
+    void note_prompt_ids();
+    bool is_concurrent() const noexcept { return plan_.kind == SLUICE_PLAN_CONCURRENT; }
     void learn_prefix();
     void learn_session();
 
-    // Of a reply that is too long, so that an adapter can tell what it was.
-    static constexpr std::size_t kKeptOfCut = 4096;
+    // How long a leg is kept that only lets blocks go.
+    static constexpr std::uint64_t kReleaseMs = 500;
 
     Exchange& x_;
     const rules::PdSpec& spec_;
@@ -119,25 +141,26 @@ private:
     std::vector<std::size_t> tried_[3];  // pool indexes by role
     std::optional<std::uint32_t> spare_role_;
 
-    Scene prefill_scene_;
-    ReplyHead prefill_reply_;
-    std::string prefill_head_;
-    Leg prefill_leg_;
+    PrefillLeg prefill_leg_;
+    std::optional<LegEdits> prefill_edits_;
     route::Slot slot_;
     route::Decision prefill_;
-    std::string reply_;  // prefill's body
-    bool is_reply_cut_ = false;
-    std::uint64_t prefill_sent_us_ = 0;
-    std::uint64_t prefill_epoch_ = 0;
+    PrefillLeg::Heard heard_;
 
     route::Handoff handoff_;
     bool has_object_ = false;
     bool may_release_ = false;
-    std::optional<std::uint32_t> cached_tokens_;
 
     route::Decision decode_;
     std::uint64_t decode_sent_us_ = 0;
     std::string_view phase_ = "unknown";
+
+    Leg::End prefill_end_ = Leg::End::Head;
+    bool is_prefilling_ = false;  // beside the decode leg
+    bool is_prefill_bad_ = false;
+    bool is_answering_ = false;  // what the decode leg says goes to the client
+    bool is_read_ = false;       // a decode engine answered from what prefill holds
+    net::TaskGroup beside_;      // ends first: it uses all of the above
 };
 
 }  // namespace sluice::flow

@@ -15,11 +15,13 @@ namespace sluice::flow {
 enum class PdFault : std::uint8_t {
     NoPrefill,         // nobody of the role is healthy
     PrefillUnreached,  // no connection
+    PrefillUnready,    // by the adapter's word it cannot take part in a pair for now
     PrefillDied,       // the connection ended before the whole reply
     PrefillLate,
-    PrefillBusy,     // full, by its own word
-    PrefillBroken,   // it answered that something is wrong with it
-    PrefillRestart,  // by the adapter's word both legs are to be run again
+    PrefillBusy,          // full, by its own word
+    PrefillBroken,        // it answered that something is wrong with it
+    PrefillBrokenBeside,  // the same, while decode waited for it
+    PrefillRestart,       // by the adapter's word both legs are to be run again
     NoDecode,
     DecodeUnreached,
     DecodeStale,  // a kept connection broke: it has hardly begun, but may have

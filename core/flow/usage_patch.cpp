@@ -74,9 +74,9 @@ std::string_view UsagePatch::apply(std::string_view part, bool last) {
             break;
         }
         const Look found = look(std::string_view(text).substr(at));
-        if (found.is == Look::Is::Whole) {
+        if (found.is == Look::Is::Whole && cached_tokens_) {
             out_.append(text, at, found.digits_at);
-            out_ += number_;
+            out_ += std::to_string(*cached_tokens_);
             at += found.digits_end;
         } else if (found.is == Look::Is::Cut && !last) {
             held_ = text.substr(at);

@@ -10,6 +10,7 @@
 // Source:  OpenAI usage objects (prompt_tokens_details, input_tokens_details).
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,13 +18,15 @@ namespace sluice::flow {
 
 class UsagePatch {
 public:
-    explicit UsagePatch(std::uint32_t cached_tokens) : number_(std::to_string(cached_tokens)) {}
+    // The count may become known while the response goes on; until then nothing is changed.
+    explicit UsagePatch(const std::optional<std::uint32_t>& cached_tokens)
+        : cached_tokens_(cached_tokens) {}
 
     // What of the response may go on now; valid until the next call. `last`: nothing follows.
     std::string_view apply(std::string_view part, bool last);
 
 private:
-    const std::string number_;
+    const std::optional<std::uint32_t>& cached_tokens_;
     std::string held_;  // the end of the last part
     std::string out_;
 };

@@ -24,7 +24,7 @@ constexpr Field kPool[] = {
         .otherwise("0")
         .says("SGLang's bootstrap port in a P/D pool."),
     text("pd_connector", Built)
-        .among("nixl|lmcache|mooncake", "nixl|lmcache")
+        .among("nixl|lmcache|mooncake")
         .otherwise("\"nixl\"")
         .says("How vLLM hands KV blocks over."),
     number("pd_min_prompt_tokens", Built, 0, kU32)

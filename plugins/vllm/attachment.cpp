@@ -9,6 +9,7 @@ Attachment::Attachment(const Host& host, const Settings& settings, const sluice_
     : host_(host),
       settings_(settings),
       id_(endpoint.id),
+      engine_address_(view(endpoint.address)),
       address_(settings.events_from.empty() ? std::string(view(endpoint.address))
                                             : settings.events_host()),
       name_(view(endpoint.name)),
@@ -23,6 +24,9 @@ Attachment::Attachment(const Host& host, const Settings& settings, const sluice_
     version_settled_ = metrics_settled_ = !asks_engine();
     ask_version();
     scrape();
+    if (settings_.connector == Connector::Mooncake) {
+        ask_bootstrap();
+    }
     if (watches(SLUICE_WATCH_KV)) {
         report(SLUICE_KV_WAITING, SLUICE_WHY_NONE, "", "");
         if (settings_.discovery) {

@@ -85,12 +85,14 @@ private:
     void on_version(const sluice_http_result& r);
     // Another process answers there now: what its legs need is asked anew, and until then unknown.
     void forget_process();
+    std::string bootstrap_url() const;
     void ask_bootstrap();
     void on_bootstrap(const sluice_http_result& r);
 
     const Host& host_;
     const Settings& settings_;
     std::uint64_t id_;
+    std::string engine_address_;
     std::string address_;  // under which the engine's API, or the gateway's, is reached
     std::string name_;     // as the rule has the endpoint, "10.0.0.7:8000"
     std::uint32_t watch_;
@@ -123,6 +125,9 @@ private:
     mutable std::atomic<Voice> voice_{Voice::Nothing};
     std::atomic<std::uint32_t> version_number_{0};
     std::atomic<std::uint32_t> block_tokens_{0};
+    // So many asks in a row without an answer, one each tick, and the server is given up.
+    static constexpr unsigned kBootstrapMisses = 3;
+    unsigned bootstrap_misses_ = 0;
     mutable std::mutex bootstrap_mu_;
     std::optional<Bootstrap> bootstrap_;  // guarded by bootstrap_mu_
     bool is_voiced_ = false;

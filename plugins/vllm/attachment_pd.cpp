@@ -23,12 +23,17 @@ void Attachment::forget_process() {
     ask_version();
 }
 
+std::string Attachment::bootstrap_url() const {
+    const bool is_v6 = engine_address_.find(':') != std::string::npos;
+    return "http://" + (is_v6 ? "[" + engine_address_ + "]" : engine_address_) + ":" +
+           std::to_string(settings_.bootstrap_port);
+}
+
 void Attachment::ask_bootstrap() {
     if (bootstrap_call_.running()) {
         return;
     }
-    const std::string url =
-        "http://" + address_ + ":" + std::to_string(settings_.bootstrap_port) + "/query";
+    const std::string url = bootstrap_url() + "/query";
     HttpAsk ask;
     ask.target = url;
     ask.timeout_us = kCallTimeoutUs;
@@ -42,9 +47,14 @@ void Attachment::on_bootstrap(const sluice_http_result& r) {
     std::optional<Bootstrap> found;
     if (r.status == SLUICE_OK && r.http_code == 200) {
         if (auto engines = parse_bootstrap(text(r.body))) {
-            found = Bootstrap{"http://" + address_ + ":" + std::to_string(settings_.bootstrap_port),
-                              std::move(*engines)};
+            found = Bootstrap{bootstrap_url(), std::move(*engines)};
         }
+    }
+    // A server that is slow for a moment is still where it was.
+    const bool is_silent = r.status != SLUICE_OK;
+    bootstrap_misses_ = is_silent ? bootstrap_misses_ + 1 : 0;
+    if (is_silent && bootstrap_misses_ < kBootstrapMisses) {
+        return;
     }
     const std::lock_guard lock(bootstrap_mu_);
     bootstrap_ = std::move(found);

@@ -2,6 +2,7 @@
 // the client sees.
 #include <doctest/doctest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ std::string body_of(flow::LegEdits& edits) {
 
 // The text in parts of `size` bytes, as the client gets it.
 std::string patched(std::string_view in, std::size_t size, std::uint32_t cached) {
-    flow::UsagePatch patch(cached);
+    const std::optional<std::uint32_t> known(cached);
+    flow::UsagePatch patch(known);
     std::string out;
     for (std::size_t at = 0; at < in.size(); at += size) {
         out += patch.apply(in.substr(at, size), at + size >= in.size());
@@ -65,6 +67,10 @@ TEST_SUITE("flow/pd_faults") {
                      PdCure::Spare, 503, "pd_pool_unavailable"},
                  Row{"too many not reached", PdFault::PrefillUnreached, tired, PdCure::Spare, 503,
                      "pd_pool_unavailable"},
+                 Row{"prefill cannot take part", PdFault::PrefillUnready, fresh, PdCure::Pair, 0,
+                     ""},
+                 Row{"no prefill can take part", PdFault::PrefillUnready, alone, PdCure::Plain, 0,
+                     ""},
                  Row{"prefill died", PdFault::PrefillDied, alone, PdCure::Pair, 503,
                      "pd_pool_unavailable"},
                  Row{"prefill died twice", PdFault::PrefillDied, tired, PdCure::Refuse, 503,
@@ -76,6 +82,10 @@ TEST_SUITE("flow/pd_faults") {
                  Row{"prefill is broken", PdFault::PrefillBroken, fresh, PdCure::Pair, 0, ""},
                  Row{"all prefills are broken", PdFault::PrefillBroken, alone, PdCure::Plain, 0,
                      ""},
+                 Row{"a prefill beside decode is broken", PdFault::PrefillBrokenBeside, fresh,
+                     PdCure::Pair, 502, "pd_prefill_failed"},
+                 Row{"all prefills beside decode are broken", PdFault::PrefillBrokenBeside, alone,
+                     PdCure::Spare, 502, "pd_prefill_failed"},
                  Row{"decode not reached", PdFault::DecodeUnreached, fresh, PdCure::Decode, 503,
                      "pd_pool_unavailable"},
                  Row{"the only decode not reached", PdFault::DecodeUnreached, alone, PdCure::Refuse,

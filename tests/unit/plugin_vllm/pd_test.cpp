@@ -192,6 +192,24 @@ TEST_SUITE("vllm/pd") {
         CHECK(pair.judge(pair.leg(r, SLUICE_LEG_PREFILL), 200, "{}").lease_us == 480'000'000);
     }
 
+    TEST_CASE("mooncake: a bootstrap server that is slow for a moment is still where it was") {
+        Pair pair(R"({"pd_connector":"mooncake","mooncake_bootstrap_port":9001})");
+        Request r(R"({"prompt":"x"})");
+        const std::string query = "http://127.0.0.1:9001/query";
+        const auto built_after = [&](sluice_status status, std::uint32_t code) {
+            pair.flow.host.answer(
+                query, {status, code, code == 200 ? R"({"0":{"engine_id":"e"}})" : "", {}});
+            pair.flow.host.advance(1'000'000);
+            return pair.build(r, SLUICE_LEG_PREFILL).status;
+        };
+        CHECK(built_after(SLUICE_OK, 200) == SLUICE_OK);
+        CHECK(built_after(SLUICE_E_TIMEOUT, 0) == SLUICE_OK);
+        CHECK(built_after(SLUICE_E_TIMEOUT, 0) == SLUICE_OK);
+        CHECK(built_after(SLUICE_E_TIMEOUT, 0) == SLUICE_E_UNAVAILABLE);
+        CHECK(built_after(SLUICE_OK, 200) == SLUICE_OK);
+        CHECK(built_after(SLUICE_OK, 404) == SLUICE_E_UNAVAILABLE);
+    }
+
     TEST_CASE("versions compare as numbers, however they are spelled") {
         CHECK(version_number("vLLM 0.32.0") == 32'000);
         CHECK(version_number("0.10.2rc1") == 10'002);
