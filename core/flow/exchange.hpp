@@ -57,8 +57,9 @@ private:
     net::Task<Attempt> attempt(const route::Decision& decision);
     route::Question question() const;
     void note_prediction(const route::Decision& decision);
-    // Waits a moment for the first part behind the head; Head: whether it came or not.
-    net::Task<Leg::End> peek(bool is_error);
+    // Waits a moment for the first part behind the head; Head: whether it came or not. With
+    // `may_pause` the endpoint's silence is no fault, however short the rule's limit.
+    net::Task<Leg::End> peek(bool is_error, bool may_pause = false);
     net::Task<Status> read_rest_of_error(bool is_error);
     bool refuse_unrouted();
     // What the attempt came to when no answer could be had.

@@ -127,9 +127,9 @@ net::Task<Exchange::Attempt> Exchange::attempt(const route::Decision& decision) 
     co_return Attempt::Answered;
 }
 
-net::Task<Leg::End> Exchange::peek(bool is_error) {
+net::Task<Leg::End> Exchange::peek(bool is_error, bool may_pause) {
     const std::uint64_t gap_ms = service_->rule->timeouts.chunk_gap_ms;
-    const bool is_held = !is_error && (gap_ms == 0 || gap_ms > kHeadHoldMs);
+    const bool is_held = !is_error && (gap_ms == 0 || gap_ms > kHeadHoldMs || may_pause);
     // An error is read before it is judged.
     const net::Wait patience = is_held ? wait_ms(kHeadHoldMs) : leg_.next_wait(gap_ms);
     auto part = co_await leg_.upstream().read_body(patience);

@@ -101,7 +101,7 @@ PdExchange::Step PdExchange::fail_with_prefill() {
 // A head without a byte behind it is held back while prefill may still fail.
 net::Task<Leg::End> PdExchange::hold_head(Leg::End end) {
     while (end == Leg::End::Head && is_prefilling_ && !x_.has_first_part_ && x_.status_ < 300) {
-        end = co_await x_.peek(false);
+        end = co_await x_.peek(false, true);
     }
     co_return end;
 }

@@ -119,7 +119,7 @@ net::Task<PdExchange::Step> PdExchange::judge_decode_head(Leg::End end) {
     if (end == Leg::End::Head) {
         x_.status_ = x_.leg_.status();
         x_.first_byte_us_ = x_.leg_.record().first_byte_us;
-        end = co_await x_.peek(x_.status_ >= 300);
+        end = co_await x_.peek(x_.status_ >= 300, is_prefilling_);
         end = co_await hold_head(end);
     }
     if (is_prefill_bad_) {

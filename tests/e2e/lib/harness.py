@@ -34,7 +34,7 @@ MINI_TOKENIZER = VECTORS / "tokenizers" / "mini"
 def binary(name):
     """The path of a program of the build."""
     folder = os.environ.get("SLUICE_BIN_DIR", str(ROOT / "build" / "release" / "bin"))
-    path = pathlib.Path(folder) / name
+    path = pathlib.Path(folder).resolve() / name
     if not path.exists():
         raise FileNotFoundError(f"{path}: build it, or set SLUICE_BIN_DIR")
     return str(path)

@@ -189,6 +189,16 @@ def test_a_prefill_that_cannot_be_met_is_left_out(gateway, pool, plain):
     assert gateway.metric("loxilb_pd_recomputed_total") == 3
 
 
+def test_a_stream_may_be_silent_while_its_prefill_computes(gateway, pool, plain):
+    p = pool(timeouts={"chunk_gap_ms": 200})
+    p.prefills[0].arm("slow-head:900")
+    words = prompt()
+    reply = complete(p.vip, words, stream=True)
+    assert reply.status == 200 and reply.events()[-1] == "[DONE]"
+    got = "".join(json.loads(e)["choices"][0]["text"] for e in reply.events()[:-1])
+    assert got == text_of(complete(plain.address, words))
+
+
 # --- prefill fails while decode waits for it
 
 def test_e5_a_4xx_of_prefill_ends_decode_and_is_the_clients(gateway, pool):
