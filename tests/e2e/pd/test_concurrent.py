@@ -1,6 +1,7 @@
 """Pairs whose legs run at once and meet by a transfer id: Mooncake's."""
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -302,6 +303,19 @@ def test_a_busy_prefill_is_load_and_no_fault(gateway, pool, plain):
     assert {e["breaker"] for e in gateway.rules()[0]["endpoints"]} == {"closed"}
     words = prompt()
     assert same_text(complete(p.vip, words), plain, words)
+
+
+def test_a_prefill_that_is_killed_late_is_said_before_a_head_is_sent(gateway, pool):
+    p = pool()
+    p.prefills[0].arm("hang")
+    with RawClient(p.vip) as client:
+        client.send(request_bytes("POST", "/v1/completions",
+                                  {"model": "tiny", "prompt": "late", "stream": True}))
+        wait_until(lambda: body_of(posts(p.decodes[0])[-1])["prompt"] == "late", 5, "decode is asked")
+        time.sleep(0.6)  # decode's head is there, and no usual wait for a first byte lasts so long
+        p.prefills[0].kill()
+        assert error(client.read_reply()) == (503, "pd_pool_unavailable")
+    wait_until(lambda: is_quiet(p.decodes[0]), 5, "decode is ended")
 
 
 # --- decode fails while prefill runs
