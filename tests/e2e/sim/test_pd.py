@@ -384,6 +384,13 @@ def test_of_several_prompts_and_choices_only_the_firsts_blocks_are_told(pair):
     assert reply["kv_transfer_params"]["remote_request_id"] in [h["request_id"] for h in held(p)]
 
 
+def test_each_of_several_answers_is_what_an_engine_without_a_connector_says():
+    with engine(*NIXL) as with_one, engine() as without:
+        ask = body(prompt(7), n=3)
+        said = [[c["text"] for c in e.post(PATH, ask).json()["choices"]] for e in (with_one, without)]
+    assert said[0] == said[1] and len(set(said[0])) == 3
+
+
 def test_no_chunk_of_a_stream_carries_the_params(pair):
     p, _ = pair
     reply = p.post(PATH, {**body(prompt(40)), "max_tokens": 1, "stream": True,

@@ -1,166 +1,229 @@
-"""Pairs of engines under mixed load while engines are killed: no client is told anything malformed.
+"""Pairs of both engines under mixed load while engines are killed and rules edited: no client is told
+anything malformed.
 
-Every answer is the text of one engine alone, a well-formed error with a code, or a stream that ends
-with an error event. In the end nothing is held and memory is flat. SLUICE_SOAK_SECONDS (600) is how
-long, SLUICE_SOAK_SEED the order of kills.
+Every answer is the text of one engine alone, a well-formed error with a code, or a stream that ends with
+an error event after a part of that text. In the end nothing is held and memory is flat.
+SLUICE_SOAK_SECONDS (600) is how long, SLUICE_SOAK_SEED the order of everything.
 """
 
-import collections
 import contextlib
-import json
 import os
 import random
 import shutil
-import threading
 import time
 
-from gateway import Gateway, free_port, rule
-from harness import MINI_TOKENIZER, RawClient, exchange, request_bytes, start_sim, wait_until
+import curve
+from crowd import Crowd, Pool
+from gateway import API, Gateway, rule, split_address
+from harness import MINI_TOKENIZER, exchange, wait_until
+from mortal import LEASE_S, Engine
 
 SECONDS = float(os.environ.get("SLUICE_SOAK_SECONDS", "600"))
 SEED = int(os.environ.get("SLUICE_SOAK_SEED", "1"))
-CLIENTS = 6
-GROWTH_KIB = 24 * 1024  # caches of prompts fill up after the first third
+CLIENTS = 20
+RATE = 300  # requests a second, if the machine can
+# Between the second fifth of a run, when caches of prompts are full, and the last. At 300 a second there
+# are 108,000 requests between the two, and 100 bytes lost with each are 10.3 MiB; half of that is allowed
+# for the heap's own unrest.
+GROWTH_BYTES_A_REQUEST = 50
+# In less time caches of prompts are not full.
+JUDGED_SECONDS = 300
+FAULTS = ("reset", "close", "status:500", "status:503", "status:429", "slow-head:300", "draining",
+          "cut-after:3", "reset-after:2", "error-after:2")
+FIELDS = {
+    "vllm": {"kvEngineType": "vllm", "plugin_config": {"vllm": {"kv_lease_duration": LEASE_S["vllm"]}}},
+    "trtllm": {"kvEngineType": "trtllm"},
+}
+ROLES = {"vllm": (1, 1, 2, 2, 0), "trtllm": (1, 1, 2, 2)}
+FOREIGN = {
+    "vllm": {"kv_transfer_params": {"do_remote_prefill": True}},
+    "trtllm": {"disaggregated_params": {"request_type": "generation_only", "ctx_request_id": 7}},
+}
 
 
-class Engine:
-    """A simulated engine that keeps its port when it is killed."""
+class Rule:
+    """Pairs of one kind of engine, as the gateway has them, and perhaps one without a role."""
 
-    def __init__(self, connector=True):
-        self.port = free_port()
-        self.flags = ["--kv-connector", "nixl", "--kv-lease-ms", 3000] if connector else []
-        self.start()
+    def __init__(self, gateway, kind, roles):
+        self.gateway, self.kind = gateway, kind
+        self.engines = [Engine(kind, role) for role in roles]
+        self.plain = Engine(kind)
+        self.body = rule(gateway.vip(), self.rows(), pd_disagg_mode=True, pd_cache_aware_mode=True,
+                         kvExactMode=1, kvBlockSize=16, cb_enable=True,
+                         breaker={"failures": 3, "open_ms": 1000},
+                         pd_max_inflight_per_ep=16, pd_queue_depth_per_ep=64,
+                         **FIELDS[kind])
+        ip, port = (self.body["serviceArguments"][k] for k in ("externalIP", "port"))
+        self.vip = f"{ip}:{port}"
+        self.path = f"{API}/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/tcp"
 
-    def start(self):
-        self.sim = start_sim("--port", self.port, "--model", MINI_TOKENIZER, "--served-model-name",
-                             "tiny", "--block-size", 16, "--decode-us-per-token", 300, *self.flags)
-        self.address = f"127.0.0.1:{self.port}"
+    def create(self):
+        self.gateway.create(self.body)
 
-    def kill(self):
-        self.sim.kill()
-        self.sim._close()
+    def delete(self):
+        assert self.gateway.delete(self.path[len(API):]).status == 200
 
+    def rows(self):
+        return [(e.address, {"ep_role": e.role}) for e in self.engines]
 
-class Load:
-    def __init__(self, vip, plain):
-        self.vip, self.plain = vip, plain
-        self.stop = threading.Event()
-        self.counts = collections.Counter()
-        self.faults = []
+    def patch(self, **change):
+        reply = exchange(self.gateway.api, "PATCH", self.path, change, limit_s=30)
+        assert reply.status == 200, reply.body
 
-    def body(self, rng):
-        words = f"{rng.random()} " + "the quick brown fox jumps over the lazy dog " * rng.choice(
-            (1, 6, 6, 60))
-        body = {"model": "tiny", "max_tokens": rng.choice((1, 4, 24)), "temperature": 0}
-        if rng.random() < 0.5:
-            return "/v1/completions", {**body, "prompt": words}
-        return "/v1/chat/completions", {**body, "messages": [{"role": "user", "content": words}]}
+    def weigh(self, weight_of):
+        endpoints = rule(self.vip, self.rows())["endpoints"]
+        self.patch(endpoints=[{**row, "weight": weight_of(e)}
+                              for row, e in zip(endpoints, self.engines) if weight_of(e) is not None])
 
-    @staticmethod
-    def text(choice):
-        return choice["text"] if "text" in choice else choice["message"]["content"]
-
-    def judge(self, reply, is_stream, path, body):
-        if reply is None or not reply.is_complete:
-            return "cut"
-        if reply.status != 200:
-            error = json.loads(reply.body)["error"]
-            assert reply.status >= 400 and error["code"] and error["message"]
-            return f"error {reply.status} {error['code']}"
-        right = self.text(exchange(self.plain, "POST", path, body, limit_s=60).json()["choices"][0])
-        if not is_stream:
-            said = self.text(reply.json()["choices"][0])
-            return "right" if said == right else f"wrong {said!r} for {right!r}"
-        events = reply.events()
-        if events[-1] != "[DONE]":
-            assert json.loads(events[-1])["error"]["code"]
-            return "stream error"
-        said = ""
-        for event in events[:-1]:
-            for choice in json.loads(event)["choices"]:
-                said += choice["text"] if "text" in choice else choice["delta"].get("content") or ""
-        return "right" if said == right else f"wrong stream {said!r} for {right!r}"
-
-    def one(self, rng):
-        path, body = self.body(rng)
-        is_stream = rng.random() < 0.5
-        asked = {**body, "stream": True} if is_stream else body
-        with RawClient(self.vip, 60) as client:
-            client.send(request_bytes("POST", path, asked))
-            if rng.random() < 0.1:
-                self.counts["left"] += 1
-                if rng.random() < 0.5:
-                    with contextlib.suppress(TimeoutError):
-                        client.read_more(rng.random() * 0.05 + 0.001)
-                return
-            reply = client.read_reply()
-        verdict = self.judge(reply, is_stream, path, body)
-        self.counts[verdict.split(" ")[0]] += 1
-        if verdict.startswith(("wrong", "cut")):
-            self.faults.append((verdict, path, asked["max_tokens"], is_stream))
-        elif verdict != "right":
-            self.counts[verdict] += 1
-
-    def client(self, number):
-        rng = random.Random(SEED * 1000 + number)
-        while not self.stop.is_set():
-            try:
-                self.one(rng)
-            except Exception as e:  # no answer within a minute, or none a client can read
-                self.faults.append((repr(e), number))
+    def host(self, engine, state):
+        host, port = split_address(engine.address)
+        reply = exchange(self.gateway.api, "POST", f"{API}/config/endpointhoststate",
+                         {"hostName": host, "epPort": port, "state": state})
+        assert reply.status == 200, reply.body
 
 
-def rss_kib(gateway):
-    with open(f"/proc/{gateway.child.pid}/status") as f:
-        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+class Trouble:
+    """What happens to engines and rules while clients ask."""
+
+    def __init__(self, rules, rng):
+        self.rules, self.rng = rules, rng
+        self.kills = self.edits = self.armed = 0
+
+    def one(self, pause):
+        self.rng.choices((self.kill, self.kill_role, self.edit, self.arm), (5, 1, 3, 2))[0](
+            self.rng.choice(self.rules), pause)
+
+    def kill(self, at, pause, victims=None):
+        victims = victims or [self.rng.choice(at.engines)]
+        for engine in victims:
+            engine.remember()
+            engine.kill()
+            self.kills += 1
+        pause(self.rng.uniform(0.1, 1.5))
+        for engine in victims:
+            engine.start()
+
+    def kill_role(self, at, pause):
+        role = self.rng.choice((1, 2))
+        self.kill(at, pause, [e for e in at.engines if e.role == role])
+
+    def edit(self, at, pause):
+        self.edits += 1
+        one = self.rng.choice(at.engines)
+        how = self.rng.randrange(5)
+        if how == 0:
+            weights = {e: self.rng.randint(1, 9) for e in at.engines}
+            at.weigh(weights.get)
+        elif how == 1:
+            at.host(one, "yellow")
+            pause(self.rng.uniform(0.1, 2))
+            at.host(one, "green")
+        elif how == 2:
+            at.weigh(lambda e: None if e is one else 1)  # out, and in again as another endpoint
+            pause(self.rng.uniform(0.1, 2))
+            at.weigh(lambda e: 1)
+        elif how == 3:
+            at.patch(serviceArguments={"pd_max_inflight_per_ep": self.rng.choice((2, 16, 0)),
+                                       "pd_session_ttl_sec": self.rng.choice((1, 300))})
+        else:
+            at.patch(serviceArguments={"pd_cache_threshold": self.rng.randint(0, 100),
+                                       "kvExactMode": self.rng.choice((0, 1, 1))})
+
+    def arm(self, at, _pause):
+        self.armed += 1
+        self.rng.choice(at.engines).arm(self.rng.choice(FAULTS), self.rng.randint(1, 5))
 
 
 def test_no_client_sees_a_malformed_answer_while_engines_die(tmp_path):
     tokenizers = tmp_path / "tokenizers"
     shutil.copytree(MINI_TOKENIZER, tokenizers / "tiny")
-    rng = random.Random(SEED)
-    prefills, decodes = [Engine(), Engine()], [Engine(), Engine()]
-    plain = Engine(connector=False)
-    kills, early = 0, None
-    with Gateway(str(tmp_path), tokenizers=tokenizers) as gateway:
-        vip = gateway.vip()
-        gateway.create(rule(
-            vip, [(e.address, {"ep_role": role}) for role, row in ((1, prefills), (2, decodes))
-                  for e in row],
-            pd_disagg_mode=True, pd_cache_aware_mode=True, breaker={"failures": 3, "open_ms": 1000},
-            plugin_config={"vllm": {"kv_lease_duration": 3}}))
-        load = Load(vip, plain.address)
-        threads = [threading.Thread(target=load.client, args=(i,)) for i in range(CLIENTS)]
-        begun = time.monotonic()
-        for t in threads:
-            t.start()
-        try:
-            while (age := time.monotonic() - begun) < SECONDS and len(load.faults) < 20:
-                if early is None and age > SECONDS * 0.3:
-                    early = rss_kib(gateway)
-                load.stop.wait(rng.uniform(1, 4))
-                victim = rng.choice(prefills + decodes)
-                victim.kill()
-                kills += 1
-                load.stop.wait(rng.uniform(0.1, 1.5))
-                victim.start()
-        finally:
-            load.stop.set()
-            for t in threads:
-                t.join()
-        late = rss_kib(gateway)
-        print(f"soak: {SECONDS:.0f} s, {kills} kills, {dict(load.counts)}, RSS {early} -> {late} KiB")
-        assert not load.faults, load.faults[:5]
-        assert load.counts["right"] > SECONDS
-        wait_until(lambda: all(e["inflight"] == 0 for e in gateway.rules()[0]["endpoints"]), 20,
-                   "nothing is in flight")
-        for gauge in ("loxilb_pd_leases_outstanding", "loxilb_pd_admission_waiting",
-                      "loxilb_ai_active_streams"):
-            wait_until(lambda: gateway.metric(gauge) == 0, 20, gauge)
-        found = gateway.metric("loxilb_ai_pd_kv_params_found_total")
-        print("leases:", found, {end: gateway.metric("loxilb_pd_leases_total", end=end)
-                                 for end in ("read", "released", "expired", "unused")})
-        assert gateway.metric("loxilb_pd_leases_total") >= found > 0
-        assert late - early < GROWTH_KIB
-    for engine in (*prefills, *decodes, plain):
-        engine.kill()
+    with Gateway(str(tmp_path), tokenizers=tokenizers) as gateway, contextlib.ExitStack() as ends:
+        rules = [Rule(gateway, kind, roles) for kind, roles in ROLES.items()]
+        everyone = [e for r in rules for e in (*r.engines, r.plain)]
+        for engine in everyone:
+            ends.callback(lambda e=engine: e.kill())
+        files = files_of_none(gateway, rules)
+        for r in rules:
+            r.create()
+        crowd = Crowd([Pool(r.kind, r.vip, r.plain.address, FOREIGN[r.kind], r.kind == "vllm")
+                       for r in rules],
+                      CLIENTS, RATE, SEED)
+        trouble = Trouble(rules, rng := random.Random(SEED))
+        with curve.Curve(gateway.child.pid, crowd.total) as memory, crowd:
+            end = time.monotonic() + SECONDS
+            while time.monotonic() < end and len(crowd.faults) < 20:
+                time.sleep(rng.uniform(0.3, 3))
+                trouble.one(time.sleep)
+        told(crowd, trouble, memory, gateway)
+        assert not crowd.faults
+        for r in rules:
+            assert crowd.counts[r.kind, "right"] > SECONDS
+        nothing_is_held(gateway, rules)
+        if SECONDS >= JUDGED_SECONDS:
+            grown, requests = memory.growth()
+            assert grown < GROWTH_BYTES_A_REQUEST * requests, memory.text()
+        for r in rules:
+            r.delete()
+        wait_until(lambda: curve.open_files(gateway.child.pid) <= files, 60,
+                   f"no more files than {files}")
+
+
+def files_of_none(gateway, rules):
+    """Open files without a rule, once everything was begun that begins with the first."""
+    for r in rules:
+        r.create()
+    wait_until(lambda: gateway.metric("loxilb_kv_subscriber_connected") > 0, 60, "events come")
+    for r in rules:
+        r.delete()
+
+    def settled():
+        files = curve.open_files(gateway.child.pid)
+        return files if files["socket"] == sockets else None
+
+    sockets = 1  # the management interface
+    return wait_until(settled, 60, "connections are closed")
+
+
+def told(crowd, trouble, memory, gateway):
+    requests = crowd.total()
+    seconds = memory.samples[-1][0]
+    print(f"\nsoak: {seconds:.0f} s, {requests} requests ({requests / seconds:.0f} a second), "
+          f"{trouble.kills} kills, {trouble.edits} edits, {trouble.armed} faults")
+    for pool in crowd.pools:
+        ends = {end: n for (name, end), n in sorted(crowd.counts.items()) if name == pool.name}
+        print(f"  {pool.name}: {ends}")
+    for name in ("pd_connect_failover", "pd_prefill_ep_died", "pd_decode_ep_died",
+                 "pd_decode_zero_byte_eof", "pd_recomputed", "pd_admission_queued",
+                 "pd_admission_shed", "pd_trt_ctx_early_exit", "pd_fallback_to_normal"):
+        print(f"  {name}: {gateway.metric(f'loxilb_{name}_total'):.0f}", end="")
+    for fault in crowd.faults[:20]:
+        print(f"\n  fault: {fault[:1000]}", end="")
+    grown, between = memory.growth()
+    print(f"\n  RSS in MiB: {memory.text()}\n  from the second fifth to the last {grown} bytes, "
+          f"{grown / max(1, between):.1f} each of {between:.0f} requests", flush=True)
+
+
+def nothing_is_held(gateway, rules):
+    def idle():
+        return all(e["inflight"] == 0 and e.get("queued", 0) == 0
+                   for r in gateway.rules() for e in r["endpoints"])
+
+    wait_until(idle, 30, "nothing is in flight")
+    # Hand-offs nobody read are over when their time is, which engines know best.
+    for gauge in ("loxilb_ai_active_streams", "loxilb_pd_admission_waiting",
+                  "loxilb_proxy_active_connections", "loxilb_pd_leases_outstanding"):
+        wait_until(lambda: gateway.metric(gauge) == 0, 60, gauge)
+    for r in rules:
+        for engine in r.engines:
+            wait_until(lambda: not engine.held(), LEASE_S[r.kind] + 15, f"{engine.address} holds nothing")
+            engine.remember()
+    assert sum(e.foreign for r in rules for e in r.engines) == 0
+    ends = {end: gateway.metric("loxilb_pd_leases_total", end=end)
+            for end in ("read", "released", "expired", "unused")}
+    found = gateway.metric("loxilb_ai_pd_kv_params_found_total")
+    print(f"  {found:.0f} hand-offs: {ends}; read by engines' count "
+          f"{sum(e.reads for r in rules for e in r.engines)}, expired there "
+          f"{sum(e.expired for r in rules for e in r.engines)}")
+    assert sum(ends.values()) == found > 0
+    assert gateway.metric("loxilb_pd_sessions_active") <= 4096 * len(rules)
+    assert gateway.metric("loxilb_pd_trie_nodes") <= 65536 * len(rules)

@@ -48,8 +48,9 @@ std::uint64_t next_state(std::uint64_t state, TokenId token) noexcept {
     return after(state, token);
 }
 
-void Generator::set_state(std::uint64_t read) noexcept {
-    state_ = sampling_.variant == 0 ? read : mix(read ^ sampling_.variant);
+// What the next token follows from: each of several answers to a prompt reads it in its own way.
+std::uint64_t Generator::view() const noexcept {
+    return sampling_.variant == 0 ? state_ : mix(state_ ^ sampling_.variant);
 }
 
 Generator::Generator(const TextModel& model, Sampling sampling, const std::vector<TokenId>& prompt,
@@ -58,11 +59,8 @@ Generator::Generator(const TextModel& model, Sampling sampling, const std::vecto
     for (const TokenId t : prompt) {
         state_ = after(state_, t);
     }
-    if (sampling_.variant != 0) {
-        state_ = mix(state_ ^ sampling_.variant);
-    }
     eos_at_ =
-        eos_after > 0 ? eos_after : kShortest + static_cast<std::uint32_t>(mix(~state_) % kSpread);
+        eos_after > 0 ? eos_after : kShortest + static_cast<std::uint32_t>(mix(~view()) % kSpread);
     for (const std::string& s : sampling_.stop) {
         const std::size_t n = utf8::count(s);
         held_back_ = std::max(held_back_, n == 0 || sampling_.includes_stop ? 0 : n - 1);
@@ -85,7 +83,7 @@ TokenId Generator::choose() {
         return *eos;
     }
     const auto& words = model_->words();
-    return words.empty() ? 0 : words[mix(state_) % words.size()];
+    return words.empty() ? 0 : words[mix(view()) % words.size()];
 }
 
 bool Generator::ends_with(TokenId token, Step& step) {

@@ -63,12 +63,13 @@ public:
               std::uint64_t seed, std::uint32_t eos_after);
 
     // What the model has read, where that is more than its tokens (see kv_content.hpp).
-    void set_state(std::uint64_t read) noexcept;
+    void set_state(std::uint64_t read) noexcept { state_ = read; }
     Step next();
     std::uint32_t made() const noexcept { return made_; }
     const Sampling& sampling() const noexcept { return sampling_; }
 
 private:
+    std::uint64_t view() const noexcept;
     TokenId choose();
     bool ends_with(TokenId token, Step& step);
     // Looks for stop texts in what was added last; cuts there.
