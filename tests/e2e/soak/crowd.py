@@ -298,16 +298,19 @@ class Crowd:
         if isinstance(error.get("code"), str) and error.get("request_id"):
             self.count(pool, "refused", f"{status} {error['code']}")
         else:
-            self.count(pool, "relayed", f"{status}")
+            self.count(pool, "relayed", f"{status} {error['message'][:60]}")
 
     async def judge_stream(self, pool, said, right):
         *events, rest = said.split("\n\n")
         if rest or not events or not all(e.startswith("data: ") for e in events):
             return self.fault(pool, f"no events: {said[-300:]!r}")
+        parsed = [json.loads(e[6:]) for e in events if e != "data: [DONE]"]
+        error = parsed.pop() if parsed and "choices" not in parsed[-1] else None
         is_done = events[-1] == "data: [DONE]"
-        parsed = [json.loads(e[6:]) for e in (events[:-1] if is_done else events)]
-        error = None if is_done else parsed.pop().get("error")
-        if not is_done and not (error and error.get("code") and error.get("message")):
+        if error:
+            error = error["error"] if isinstance(error.get("error"), dict) else error
+        # An engine may end its own error with [DONE]; the gateway's has none.
+        if not is_done and not (error and isinstance(error.get("code"), str) and error["message"]):
             return self.fault(pool, f"a stream that stops: {said[-300:]!r}")
         texts = {}
         for event in parsed:
@@ -316,7 +319,7 @@ class Crowd:
                 texts[i] = texts.get(i, "") + text_of(choice, "delta")
             if (usage := event.get("usage")) and usage["prompt_tokens"] != right.prompt_tokens:
                 self.fault(pool, f"usage {usage} for {right.prompt_tokens}")
-        if is_done:
+        if not error:
             return self.compare(pool, texts, right)
         if not all(right.texts[i].startswith(text) for i, text in texts.items()):
             return self.fault(pool, f"a wrong part: {texts} for {right.texts}")

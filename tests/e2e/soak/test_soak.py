@@ -152,7 +152,7 @@ def test_no_client_sees_a_malformed_answer_while_engines_die(tmp_path):
         with curve.Curve(gateway.child.pid, crowd.total) as memory, crowd:
             end = time.monotonic() + SECONDS
             while time.monotonic() < end and len(crowd.faults) < 20:
-                time.sleep(rng.uniform(0.3, 3))
+                time.sleep(rng.uniform(0.1, 1.2))
                 trouble.one(time.sleep)
         told(crowd, trouble, memory, gateway)
         assert not crowd.faults
