@@ -97,7 +97,10 @@ void Rows::fill(const Question& q) {
         hold_back_standbys(q);
     }
     pass_over_marked(q);
-    if (q.role == rules::kRolePrefill && q.service.rule->pd.max_inflight != 0) {
+    // The limit in force, not that of a rule edited meanwhile: who is turned away by the one and
+    // finds room by the other would choose for ever.
+    if (q.role == rules::kRolePrefill && q.service.pd &&
+        q.service.pd->admission->limits().max_inflight != 0) {
         close_full(q);
     }
 }

@@ -16,6 +16,7 @@ import random
 import threading
 
 from harness import request_bytes
+from verdict import Right, Wrong, verdict
 
 LIMIT_S = 60  # of one request; later is silence
 MENU = 150
@@ -23,10 +24,6 @@ WORDS = ("water stone river light engine table paper number garden window market
          "bridge circle people little great small before after under between the a of and to in").split()
 DONE = b"data: [DONE]\n\n"
 LEAVES = ("upload", "sent", "waiting", "head", "text")
-
-
-class Malformed(Exception):
-    pass
 
 
 @dataclasses.dataclass
@@ -63,13 +60,13 @@ class Line:
             head = await self.reader.readuntil(b"\r\n\r\n")
         except asyncio.IncompleteReadError as e:
             if e.partial:
-                raise Malformed(f"a head that ends: {e.partial[:200]!r}") from None
+                raise Wrong(f"a head that ends: {e.partial[:200]!r}") from None
             return None
         except ConnectionError:
             return None
         first, *lines = head[:-4].decode("latin-1").split("\r\n")
         if not first.startswith("HTTP/1.1 "):
-            raise Malformed(f"no status line: {first[:200]!r}")
+            raise Wrong(f"no status line: {first[:200]!r}")
         fields = (line.partition(":") for line in lines)
         return int(first[9:12]), {k.lower(): v.strip() for k, _, v in fields}
 
@@ -83,12 +80,12 @@ class Line:
                 while size := int((await self.reader.readuntil(b"\r\n"))[:-2], 16):
                     data = await self.reader.readexactly(size + 2)
                     if data[-2:] != b"\r\n":
-                        raise Malformed("a chunk longer than it says")
+                        raise Wrong("a chunk longer than it says")
                     yield data[:-2]
                 if await self.reader.readexactly(2) != b"\r\n":
-                    raise Malformed("something after the last chunk")
+                    raise Wrong("something after the last chunk")
             else:
-                raise Malformed("a body without a length")
+                raise Wrong("a body without a length")
         except asyncio.IncompleteReadError as e:
             yield e.partial if "content-length" in headers else b""
             return
@@ -115,18 +112,6 @@ class Plain:
             assert status == 200 and self.line.is_whole, said
             return Right(json.loads(said))
         raise AssertionError("the plain engine is gone")
-
-
-class Right:
-    """What one engine says to a request."""
-
-    def __init__(self, reply):
-        self.texts = {c["index"]: text_of(c, "message") for c in reply["choices"]}
-        self.prompt_tokens = reply["usage"]["prompt_tokens"]
-
-
-def text_of(choice, part):
-    return (choice["text"] if "text" in choice else choice[part].get("content")) or ""
 
 
 class Crowd:
@@ -237,10 +222,10 @@ class Crowd:
         line.writer.write(data)
         head = await line.head()
         if head is None:
-            return self.fault(pool, f"no answer to {path}")
+            raise Wrong(f"no answer to {path}")
         status, fields = head
         if name and fields.get("x-request-id") != name:
-            self.fault(pool, f"another request id: {fields}")
+            raise Wrong(f"another request id: {fields}")
         said = b"".join([part async for part in line.parts(fields)])
         # After a stream that ended with an error the connection ends, too.
         is_kept = line.is_whole and fields.get("connection") != "close"
@@ -250,8 +235,8 @@ class Crowd:
             lines[pool.name] = line
         else:
             line.close()
-        await self.judge(pool, status, said, line.is_whole, is_stream,
-                         lambda: self.right(pool, plain, place, path, body))
+        right = await self.right(pool, plain, place, path, body) if status == 200 else None
+        self.count(pool, *verdict(status, said, line.is_whole, is_stream, right))
 
     async def leave(self, rng, line, data):
         """Sends and is gone, at any point."""
@@ -267,65 +252,3 @@ class Crowd:
                     if (left := left - 1) < 0:
                         break
         line.close(rng.random() < 0.5)
-
-    # --- what was told
-
-    async def judge(self, pool, status, said, is_whole, is_stream, ask_right):
-        for word in (b"opaque_state", b"remote_block_ids", b"transfer_id"):
-            if word in said:
-                self.fault(pool, f"an inner word: {word}")
-        if status != 200:
-            if not is_whole:
-                return self.fault(pool, f"half of a {status}")
-            return self.judge_error(pool, status, json.loads(said))
-        right = await ask_right()
-        if not is_stream:
-            if not is_whole:
-                return self.count(pool, "broken")
-            reply = json.loads(said)
-            texts = {c["index"]: text_of(c, "message") for c in reply["choices"]}
-            if reply["usage"]["prompt_tokens"] != right.prompt_tokens:
-                self.fault(pool, f"usage {reply['usage']} for {right.prompt_tokens}")
-            return self.compare(pool, texts, right)
-        if not is_whole:
-            return self.fault(pool, f"a stream without an end: {said[-200:]!r}")
-        await self.judge_stream(pool, said.decode(), right)
-
-    def judge_error(self, pool, status, reply):
-        error = reply["error"] if isinstance(reply.get("error"), dict) else reply
-        if status < 400 or not error.get("message"):
-            return self.fault(pool, f"an error that says nothing: {status} {reply}")
-        if isinstance(error.get("code"), str) and error.get("request_id"):
-            self.count(pool, "refused", f"{status} {error['code']}")
-        else:
-            self.count(pool, "relayed", f"{status} {error['message'][:60]}")
-
-    async def judge_stream(self, pool, said, right):
-        *events, rest = said.split("\n\n")
-        if rest or not events or not all(e.startswith("data: ") for e in events):
-            return self.fault(pool, f"no events: {said[-300:]!r}")
-        parsed = [json.loads(e[6:]) for e in events if e != "data: [DONE]"]
-        error = parsed.pop() if parsed and "choices" not in parsed[-1] else None
-        is_done = events[-1] == "data: [DONE]"
-        if error:
-            error = error["error"] if isinstance(error.get("error"), dict) else error
-        # An engine may end its own error with [DONE]; the gateway's has none.
-        if not is_done and not (error and isinstance(error.get("code"), str) and error["message"]):
-            return self.fault(pool, f"a stream that stops: {said[-300:]!r}")
-        texts = {}
-        for event in parsed:
-            for choice in event["choices"]:
-                i = choice["index"]
-                texts[i] = texts.get(i, "") + text_of(choice, "delta")
-            if (usage := event.get("usage")) and usage["prompt_tokens"] != right.prompt_tokens:
-                self.fault(pool, f"usage {usage} for {right.prompt_tokens}")
-        if not error:
-            return self.compare(pool, texts, right)
-        if not all(right.texts[i].startswith(text) for i, text in texts.items()):
-            return self.fault(pool, f"a wrong part: {texts} for {right.texts}")
-        self.count(pool, "ended", error["code"])
-
-    def compare(self, pool, texts, right):
-        if texts != right.texts:
-            return self.fault(pool, f"wrong: {texts} for {right.texts}")
-        self.count(pool, "right")

@@ -194,4 +194,16 @@ TEST_SUITE("route/pd_ladder") {
         p.endpoint(1).set_health(fleet::Health::Down, "gone");
         CHECK_FALSE(p.prefill().to_wait_for);
     }
+
+    TEST_CASE("an endpoint is full by the limit in force, whatever the rule said when asked") {
+        Pairs p({1, 1, 2});
+        auto& admission = *p.service.pd->admission;
+        const auto one = admission.try_take(1);
+        const auto two = admission.try_take(2);
+        CHECK(p.prefill().is_found);
+        admission.set_limits({1, 4});  // an edit that this request has not seen
+        const auto full = p.prefill();
+        CHECK_FALSE(full.is_found);
+        CHECK(full.to_wait_for);
+    }
 }
