@@ -73,7 +73,9 @@ net::Task<Leg::End> Leg::run(const Sending& sending) {
         upstream_ = std::move(*connected);
         upstream_.keep_alive_every(rule.keepalive_sec);
         this->record().connect_us = scene_.since_start_us();
-        if (scene_.now_us() >= sending.send_by_us) {
+        // It may have been long.
+        const bool is_lost = sending.carried != nullptr && !sending.carried->is_held();
+        if (is_lost || scene_.now_us() >= sending.send_by_us) {
             co_return outdated();
         }
         is_sent_ = false;

@@ -22,6 +22,7 @@
 #include "core/flow/shared.hpp"
 #include "core/http/server.hpp"
 #include "core/http/upstream.hpp"
+#include "core/route/handoffs.hpp"
 #include "core/route/ladder.hpp"
 
 namespace sluice::flow {
@@ -83,8 +84,9 @@ public:
         std::size_t body_bytes = 0;
         http::HeaderSpan headers = {};  // in the place of the client's; empty values remove
         std::uint64_t first_byte_ms = 0;
-        bool is_once = false;                    // never to be sent again, whatever became of it
-        std::uint64_t send_by_us = net::kNever;  // not whole on its way by then: it is not sent
+        bool is_once = false;                     // never to be sent again, whatever became of it
+        std::uint64_t send_by_us = net::kNever;   // not whole on its way by then: it is not sent
+        const route::Handoff* carried = nullptr;  // nor when this is not held any more
     };
     // Adds a record to the receipt. `sending` and what it borrows live until it is done.
     net::Task<End> run(const Sending& sending);

@@ -12,13 +12,10 @@ std::string_view PdExchange::object_for_decode() {
     if (!has_object_) {
         return {};
     }
-    const std::uint64_t epoch = (*x_.service_->pool)[prefill_.index].endpoint->epoch();
-    const bool is_same = prefill_leg_.epoch() == 0 || epoch == prefill_leg_.epoch();
-    const auto given = is_same ? handoff_.give(x_.scene_.now_us()) : std::nullopt;
-    if (given) {
+    if (const auto given = handoff_.give(x_.scene_.now_us())) {
         return *given;
     }
-    // Too old, or of an engine that is not there any more.
+    // Too old, or of a process that is not there any more.
     has_object_ = may_release_ = false;
     handoff_.abandon();
     x_.worker_.pd_metrics.counters.recomputed.add();
@@ -74,7 +71,8 @@ net::Task<PdExchange::Step> PdExchange::decode() {
             .headers = edits.headers(),
             .first_byte_ms = decode_patience_ms(),
             .is_once = has_object_ || is_concurrent(),
-            .send_by_us = has_object_ ? handoff_.good_until_us() : net::kNever};
+            .send_by_us = has_object_ ? handoff_.good_until_us() : net::kNever,
+            .carried = has_object_ ? &handoff_ : nullptr};
         const Leg::End end = co_await x_.leg_.run(sending);
         if (end == Leg::End::Stale) {
             co_return cure(PdFault::DecodeStale);

@@ -64,7 +64,6 @@ net::Task<Leg::End> PrefillLeg::run(const Leg::Sending& sending, Limits limits) 
     is_cut_ = false;
     most_bytes_ = limits.most_bytes;
     sent_us_ = scene_.now_us();
-    epoch_ = leg_.endpoint().epoch();
     scene_.deadline_us = limits.deadline_us;
     Leg::End end = co_await leg_.run(sending);
     if (end == Leg::End::Head) {

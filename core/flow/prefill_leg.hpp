@@ -57,8 +57,6 @@ public:
     std::string take_body() noexcept { return std::move(body_); }
     bool is_cut() const noexcept { return is_cut_; }
     std::uint64_t sent_us() const noexcept { return sent_us_; }
-    // Of the process that was sent to; 0 = not known.
-    std::uint64_t epoch() const noexcept { return epoch_; }
     void close() noexcept { leg_.close(); }
 
 private:
@@ -76,7 +74,6 @@ private:
     std::size_t most_bytes_ = 0;
     bool is_cut_ = false;
     std::uint64_t sent_us_ = 0;
-    std::uint64_t epoch_ = 0;
 };
 
 }  // namespace sluice::flow

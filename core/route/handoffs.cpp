@@ -15,7 +15,12 @@ Handoff Ledger::open(std::string object, std::uint64_t endpoint, std::uint64_t l
     out.lease_us_ = lease_us;
     const std::lock_guard lock(mu_);
     expire(now_us);
-    accounts_[endpoint].live += 1;
+    Account& account = accounts_[endpoint];
+    if (account.process == 0) {
+        account.process = ++processes_;
+    }
+    account.live += 1;
+    out.process_ = account.process;
     return out;
 }
 
@@ -50,30 +55,52 @@ void Ledger::forget(std::uint64_t endpoint) {
     if (const auto it = accounts_.find(endpoint); it != accounts_.end()) {
         counts_.expired += it->second.abandoned.size();
         it->second.abandoned.clear();
+        it->second.live = 0;
+        it->second.process = ++processes_;
     }
 }
 
-void Ledger::settle(std::uint64_t endpoint, std::uint64_t HandoffCounts::* end) {
+// Null: of a process that is gone.
+Ledger::Account* Ledger::account_of(std::uint64_t endpoint, std::uint64_t process) {
+    const auto it = accounts_.find(endpoint);
+    return it == accounts_.end() || it->second.process != process ? nullptr : &it->second;
+}
+
+bool Ledger::is_there(std::uint64_t endpoint, std::uint64_t process) const {
+    const std::lock_guard lock(mu_);
+    const auto it = accounts_.find(endpoint);
+    return it != accounts_.end() && it->second.process == process;
+}
+
+void Ledger::settle(std::uint64_t endpoint, std::uint64_t process,
+                    std::uint64_t HandoffCounts::* end) {
     const std::lock_guard lock(mu_);
     counts_.*end += 1;
-    accounts_[endpoint].live -= 1;
+    if (Account* account = account_of(endpoint, process)) {
+        account->live -= 1;
+    }
 }
 
-void Ledger::abandon(std::uint64_t endpoint, std::uint64_t until_us) {
+void Ledger::abandon(std::uint64_t endpoint, std::uint64_t process, std::uint64_t until_us) {
     const std::lock_guard lock(mu_);
-    Account& account = accounts_[endpoint];
-    account.live -= 1;
-    if (account.abandoned.size() == kMostAbandoned) {
-        account.abandoned.pop_front();
+    Account* account = account_of(endpoint, process);
+    if (account == nullptr) {
+        counts_.expired += 1;
+        return;
+    }
+    account->live -= 1;
+    if (account->abandoned.size() == kMostAbandoned) {
+        account->abandoned.pop_front();
         counts_.expired += 1;
     }
-    account.abandoned.push_back(until_us);
+    account->abandoned.push_back(until_us);
 }
 
 Handoff::Handoff(Handoff&& other) noexcept
     : ledger_(std::move(other.ledger_)),
       object_(std::move(other.object_)),
       endpoint_(other.endpoint_),
+      process_(other.process_),
       since_us_(other.since_us_),
       lease_us_(other.lease_us_),
       is_given_(other.is_given_) {}
@@ -84,6 +111,7 @@ Handoff& Handoff::operator=(Handoff&& other) noexcept {
         ledger_ = std::move(other.ledger_);
         object_ = std::move(other.object_);
         endpoint_ = other.endpoint_;
+        process_ = other.process_;
         since_us_ = other.since_us_;
         lease_us_ = other.lease_us_;
         is_given_ = other.is_given_;
@@ -95,11 +123,15 @@ std::uint64_t Handoff::good_until_us() const noexcept {
     return lease_us_ == 0 ? UINT64_MAX : since_us_ + lease_us_ / 2;
 }
 
-bool Handoff::is_good(std::uint64_t now_us) const noexcept {
-    return ledger_ != nullptr && !is_given_ && now_us < good_until_us();
+bool Handoff::is_held() const {
+    return ledger_ != nullptr && ledger_->is_there(endpoint_, process_);
 }
 
-std::optional<std::string_view> Handoff::give(std::uint64_t now_us) noexcept {
+bool Handoff::is_good(std::uint64_t now_us) const {
+    return !is_given_ && now_us < good_until_us() && is_held();
+}
+
+std::optional<std::string_view> Handoff::give(std::uint64_t now_us) {
     if (!is_good(now_us)) {
         return std::nullopt;
     }
@@ -109,7 +141,7 @@ std::optional<std::string_view> Handoff::give(std::uint64_t now_us) noexcept {
 
 void Handoff::end(std::uint64_t HandoffCounts::* as) noexcept {
     if (ledger_) {
-        ledger_->settle(endpoint_, as);
+        ledger_->settle(endpoint_, process_, as);
         ledger_.reset();
     }
 }
@@ -118,7 +150,7 @@ void Handoff::abandon() noexcept {
     if (ledger_ && lease_us_ == 0) {
         end(&HandoffCounts::unused);
     } else if (ledger_) {
-        ledger_->abandon(endpoint_, since_us_ + lease_us_);
+        ledger_->abandon(endpoint_, process_, since_us_ + lease_us_);
         ledger_.reset();
     }
 }

@@ -43,21 +43,26 @@ public:
     // Hand-offs an endpoint holds blocks for.
     std::size_t outstanding(std::uint64_t endpoint, std::uint64_t now_us);
     HandoffCounts counts(std::uint64_t now_us);
-    // Another process answers there: nothing is held any more. Counts as expired.
+    // Another process answers there: nothing is held any more, and what a request still has of it
+    // is never good again. Counts as expired.
     void forget(std::uint64_t endpoint);
 
 private:
     friend class Handoff;
     struct Account {
+        std::uint64_t process = 0;            // no other account's, and no earlier process's
         std::size_t live = 0;                 // owned by requests
         std::deque<std::uint64_t> abandoned;  // until when
     };
-    void settle(std::uint64_t endpoint, std::uint64_t HandoffCounts::* end);
-    void abandon(std::uint64_t endpoint, std::uint64_t until_us);
-    void expire(std::uint64_t now_us);  // with mu_ held
+    bool is_there(std::uint64_t endpoint, std::uint64_t process) const;
+    void settle(std::uint64_t endpoint, std::uint64_t process, std::uint64_t HandoffCounts::* end);
+    void abandon(std::uint64_t endpoint, std::uint64_t process, std::uint64_t until_us);
+    void expire(std::uint64_t now_us);                                   // with mu_ held
+    Account* account_of(std::uint64_t endpoint, std::uint64_t process);  // with mu_ held
 
-    std::mutex mu_;
+    mutable std::mutex mu_;
     std::map<std::uint64_t, Account> accounts_;  // guarded by mu_
+    std::uint64_t processes_ = 0;                // guarded by mu_
     HandoffCounts counts_;                       // guarded by mu_
 };
 
@@ -70,12 +75,14 @@ public:
 
     bool is_open() const noexcept { return ledger_ != nullptr; }
     bool is_given() const noexcept { return is_given_; }
-    // Less than half of its time has passed, and nobody had it yet.
-    bool is_good(std::uint64_t now_us) const noexcept;
+    // The process that holds the blocks is still there, as far as is known.
+    bool is_held() const;
+    // It is held, less than half of its time has passed, and nobody had it yet.
+    bool is_good(std::uint64_t now_us) const;
     // Until when a decode engine may be sent it; UINT64_MAX: nobody knows of an end.
     std::uint64_t good_until_us() const noexcept;
     // The object, the only time it is given out; nothing when it is not good any more.
-    std::optional<std::string_view> give(std::uint64_t now_us) noexcept;
+    std::optional<std::string_view> give(std::uint64_t now_us);
     // For who was given it.
     std::string_view object() const noexcept { return object_; }
     // The decode leg never left: nobody has seen the object.
@@ -91,6 +98,7 @@ private:
     std::shared_ptr<Ledger> ledger_;  // null: none, or ended
     std::string object_;
     std::uint64_t endpoint_ = 0;
+    std::uint64_t process_ = 0;
     std::uint64_t since_us_ = 0;
     std::uint64_t lease_us_ = 0;
     bool is_given_ = false;

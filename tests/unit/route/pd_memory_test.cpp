@@ -216,6 +216,45 @@ TEST_SUITE("route/handoffs") {
     }
 }
 
+TEST_SUITE("route/handoffs of another process") {
+    TEST_CASE("what an earlier process gave is never good again, and ends at once") {
+        const auto ledger = std::make_shared<route::Ledger>();
+        {
+            route::Handoff old = ledger->open("old", 1, 1000, 0);
+            route::Handoff other = ledger->open("other", 2, 1000, 0);
+            ledger->forget(1);
+            CHECK(ledger->outstanding(1, 1) == 0);
+            CHECK_FALSE(old.is_held());
+            CHECK_FALSE(old.give(1));
+            CHECK(other.give(1) == "other");
+            // Of the process that is there now.
+            route::Handoff fresh = ledger->open("fresh", 1, 1000, 1);
+            CHECK(fresh.give(2) == "fresh");
+            CHECK(ledger->outstanding(1, 2) == 1);
+            old.abandon();
+            CHECK(ledger->outstanding(1, 2) == 1);
+            CHECK(ledger->counts(2).expired == 1);
+            fresh.was_read();
+            CHECK(ledger->outstanding(1, 2) == 0);
+        }
+        CHECK(ledger->counts(2).read == 1);
+        CHECK(ledger->outstanding(2, 2) == 1);
+    }
+
+    TEST_CASE("one that was already given ends as it was told, and takes nobody's place") {
+        const auto ledger = std::make_shared<route::Ledger>();
+        route::Handoff old = ledger->open("old", 1, 1000, 0);
+        CHECK(old.give(1) == "old");
+        ledger->forget(1);
+        ledger->forget(1);
+        const route::Handoff fresh = ledger->open("fresh", 1, 1000, 2);
+        old.was_read();
+        CHECK(ledger->outstanding(1, 3) == 1);
+        CHECK(ledger->counts(3).read == 1);
+        CHECK(fresh.is_held());
+    }
+}
+
 TEST_SUITE("route/transfer_ids") {
     TEST_CASE("ids are between 2^42 and 2^63 and do not repeat") {
         route::TransferIds ids;
