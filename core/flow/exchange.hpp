@@ -62,6 +62,7 @@ private:
     net::Task<Leg::End> peek(bool is_error, bool may_pause = false);
     net::Task<Status> read_rest_of_error(bool is_error);
     bool refuse_unrouted();
+    bool turn_to_spare();
     // What the attempt came to when no answer could be had.
     Attempt lose(Leg::End end);
     // What the attempt came to when the answer says that something is wrong.

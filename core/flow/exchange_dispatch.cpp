@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/flow/exchange.hpp"
+#include "core/flow/pd_exchange.hpp"
 
 namespace sluice::flow {
 namespace {
@@ -24,6 +25,9 @@ net::Task<bool> Exchange::dispatch() {
         }
         route::Decision decision = worker_.ladder.choose(question(), receipt_);
         if (!decision.is_found) {
+            if (turn_to_spare()) {
+                continue;
+            }
             co_return refuse_unrouted();
         }
         if (role_ == rules::kRoleWhole) {
@@ -46,10 +50,22 @@ net::Task<bool> Exchange::dispatch() {
         first_part_ = {};
         has_first_part_ = false;
         scratch_->tried.push_back(decision.index);
-        if (receipt_.legs.size() - legs_before_ >= max_attempts) {
+        if (receipt_.legs.size() - legs_before_ >= max_attempts && !turn_to_spare()) {
             co_return refuse_unrouted();
         }
     }
+}
+
+// No decode endpoint could be reached: one without a role takes the request, if there is one.
+bool Exchange::turn_to_spare() {
+    if (!pd_ || role_ != rules::kRoleDecode || !pd_->has_spare()) {
+        return false;
+    }
+    worker_.pd_metrics.counters.fallback.add();
+    role_ = rules::kRoleWhole;
+    scratch_->tried.clear();
+    legs_before_ = receipt_.legs.size();
+    return true;
 }
 
 route::Question Exchange::question() const {

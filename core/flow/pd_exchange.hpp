@@ -46,6 +46,8 @@ public:
     // As Exchange::dispatch().
     net::Task<bool> run();
 
+    // An endpoint without a role could take it.
+    bool has_spare() const { return has_other(rules::kRoleWhole, SIZE_MAX); }
     // Two legs answer, or would have.
     bool is_split() const noexcept { return is_split_; }
     // Prefill goes on beside the answer: it may need the client's body, and may still say what it

@@ -59,7 +59,7 @@ constexpr Row kRows[] = {
     {PdFault::DecodeUnreached,
      PdCure::Decode,
      While::OthersLast,
-     PdCure::Refuse,
+     PdCure::Spare,
      {503, kPool, "decode endpoint unreachable"}},
     {PdFault::DecodeStale,
      PdCure::Pair,

@@ -88,7 +88,7 @@ TEST_SUITE("flow/pd_faults") {
                      PdCure::Spare, 502, "pd_prefill_failed"},
                  Row{"decode not reached", PdFault::DecodeUnreached, fresh, PdCure::Decode, 503,
                      "pd_pool_unavailable"},
-                 Row{"the only decode not reached", PdFault::DecodeUnreached, alone, PdCure::Refuse,
+                 Row{"the only decode not reached", PdFault::DecodeUnreached, alone, PdCure::Spare,
                      503, "pd_pool_unavailable"},
                  Row{"a kept connection to decode broke", PdFault::DecodeStale, fresh, PdCure::Pair,
                      502, "pd_decode_backend_died"},
