@@ -132,7 +132,12 @@ void explain_pair(route::Question question, const SdkRequest::From& from, route:
     question.role = rules::kRoleDecode;
     const route::Decision decode = ladder.choose(question, receipt);
     route::Decision prefill;
-    if (plan.kind != SLUICE_PLAN_WHOLE && !is_short) {
+    const bool is_held = decode.is_found && from.prompt != nullptr &&
+                         route::holds_prompt(spec, decode, from.prompt->tokens.size());
+    if (is_held) {
+        receipt.misses.push_back({route::Tier::None, "decode_holds_prompt"});
+    }
+    if (plan.kind != SLUICE_PLAN_WHOLE && !is_short && !is_held) {
         question.role = rules::kRolePrefill;
         prefill = ladder.choose(question, receipt);
         if (prefill.is_found && decode.is_found) {

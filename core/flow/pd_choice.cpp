@@ -45,15 +45,8 @@ bool PdExchange::has_other(std::uint32_t role, std::size_t than) const {
     return false;
 }
 
-// So little would be left to compute that the way over another engine costs more.
 bool PdExchange::holds_prompt(const route::Decision& decode) const {
-    if (!spec_.is_conditional || decode.matched_blocks == 0 || decode.block_tokens == 0) {
-        return false;
-    }
-    const std::size_t held = std::size_t{decode.matched_blocks} * decode.block_tokens;
-    const std::size_t all = x_.scratch_->prompt.tokens.size();
-    const std::size_t left = all - std::min(all, held);
-    return left < std::max<std::size_t>(spec_.min_prompt_tokens, decode.block_tokens + 1);
+    return route::holds_prompt(spec_, decode, x_.scratch_->prompt.tokens.size());
 }
 
 net::Task<PdExchange::Step> PdExchange::admit() {

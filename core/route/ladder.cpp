@@ -1,5 +1,7 @@
 #include "core/route/ladder.hpp"
 
+#include <algorithm>
+
 namespace sluice::route {
 namespace {
 
@@ -10,6 +12,16 @@ void note(Receipt& receipt, Tier tier, const Verdict& verdict) {
 }
 
 }  // namespace
+
+bool holds_prompt(const rules::PdSpec& spec, const Decision& decode,
+                  std::size_t num_tokens) noexcept {
+    if (!spec.is_conditional || decode.matched_blocks == 0 || decode.block_tokens == 0) {
+        return false;
+    }
+    const std::size_t held = std::size_t{decode.matched_blocks} * decode.block_tokens;
+    const std::size_t left = num_tokens - std::min(num_tokens, held);
+    return left < std::max<std::size_t>(spec.min_prompt_tokens, decode.block_tokens + 1);
+}
 
 // The tiers of a P/D rule that remember. An endpoint that takes whole requests only in need has no
 // sessions.

@@ -33,6 +33,11 @@ struct Decision {
     std::optional<std::size_t> to_wait_for;
 };
 
+// So little of a prompt of so many tokens would be left to compute at a decode endpoint that a
+// prefill leg costs more (pd_conditional).
+bool holds_prompt(const rules::PdSpec& spec, const Decision& decode,
+                  std::size_t num_tokens) noexcept;
+
 class Ladder {
 public:
     // Fills the receipt's candidates and misses. Charges nothing: the caller takes the lease.
