@@ -13,6 +13,10 @@ bool has_role(const Draft& draft, std::uint32_t role) {
                        [role](const EndpointSpec& endpoint) { return endpoint.role == role; });
 }
 
+bool is_trtllm(std::string_view engine) {
+    return engine == "trtllm" || engine == "org.sluice.engine.trtllm";
+}
+
 void take_values(const Effective& in, PdSpec& pd) {
     pd.is_on = in.boolean("pd_disagg_mode");
     pd.is_cache_aware = in.boolean("pd_cache_aware_mode");
@@ -39,8 +43,8 @@ void warn_without_effect(const Effective& in, Draft& out) {
         "pd_decode_first_byte_ms",  "pd_max_inflight_per_ep",
         "pd_queue_depth_per_ep",    "pd_max_park_ms",
         "trt_disagg_key_file"};
-    const auto warn = [&out](std::string_view field, std::string_view why) {
-        out.warnings.push_back({"no_effect", std::string(field), std::string(why)});
+    const auto warn = [&out](std::string_view field, const std::string& why) {
+        out.warnings.push_back({"no_effect", std::string(field), why});
     };
     if (!in.boolean("pd_disagg_mode")) {
         for (const std::string_view name : kOnlyPd) {
@@ -68,6 +72,10 @@ void warn_without_effect(const Effective& in, Draft& out) {
     if (in.u32("pd_queue_depth_per_ep") != 0 && !is_bounded) {
         warn("pd_queue_depth_per_ep", "kept, but without effect while pd_max_inflight_per_ep is 0");
     }
+    if (const std::string engine = engine_named(in);
+        in.was_given("pd_connector") && is_trtllm(engine)) {
+        warn("pd_connector", "kept, but without effect: the engine of this rule is " + engine);
+    }
     if (in.boolean("pd_conditional") && in.u32("kvExactMode") == 0) {
         warn("pd_conditional", "kept, but without effect while kvExactMode is 0");
     }
@@ -81,8 +89,7 @@ void warn_without_effect(const Effective& in, Draft& out) {
 
 std::optional<Refusal> take_pd(const Effective& in, Draft& out) {
     const std::string engine = engine_named(in);
-    if (!in.text("trt_disagg_key_file").empty() && engine != "trtllm" &&
-        engine != "org.sluice.engine.trtllm") {
+    if (!in.text("trt_disagg_key_file").empty() && !is_trtllm(engine)) {
         return Refusal{400, "trt_key_file_unused", "trt_disagg_key_file",
                        "trt_disagg_key_file signs what TensorRT-LLM engines hand to each other; "
                        "the engine of this rule is " +
