@@ -8,6 +8,7 @@ from conftest import held, legs, pd_rule
 from gateway import complete, free_port
 from harness import RawClient, exchange, request_bytes, wait_until
 from pairs import error, header, message, posts, prompt, same_text
+from via import Via
 
 
 # --- prefill
@@ -86,6 +87,41 @@ def test_e11_a_busy_prefill_is_load_and_no_fault(gateway, pool, plain):
     assert same_text(complete(vip, words), plain, words)
     breakers = {e["breaker"] for e in gateway.rules()[0]["endpoints"]}
     assert breakers == {"closed"}
+
+
+class Busy(Via):
+    """A prefill that says it is busy so many times, and then is not."""
+
+    def __init__(self, engine, times):
+        self.left = times
+        super().__init__(engine, lambda reply: reply.body)
+
+    def _pass_on(self, call):
+        if call.body and self.left > 0:
+            self.left -= 1
+            return call.reply(503, {"error": {"message": "The server is busy", "code": 503}})
+        return super()._pass_on(call)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_e11_a_prefill_that_says_it_is_busy_is_used_again_at_once(gateway, engines, plain, others):
+    prefill, decode = engines(2)
+    spare = engines(others)
+    with Busy(prefill, 8) as busy:
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, [busy, *spare], [decode]))
+        while busy.left > 0:
+            words = prompt()
+            reply = complete(vip, words)
+            if spare:
+                assert same_text(reply, plain, words)
+            else:
+                assert reply.status == 503 and reply.header("Retry-After")
+        assert {e["breaker"] for e in gateway.rules()[0]["endpoints"]} == {"closed"}
+        for _ in range(4):
+            words = prompt()
+            assert same_text(complete(vip, words), plain, words)
+        assert posts(prefill)
 
 
 def test_b3_a_client_that_leaves_in_prefill_ends_it(gateway, pool):
