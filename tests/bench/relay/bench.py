@@ -16,39 +16,20 @@ import os
 import pathlib
 import re
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 
-HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from tools import Callgrind, Children, cpu_ns, free_port, rule, syscalls, wait_port
+
 CELLS = {  # body bytes, stream, connections
     "post_4k": (4096, False, 64),
     "post_64k": (65536, False, 64),
     "sse_paced": (512, True, 64),
 }
 EVENTS = 64
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def wait_port(port, limit_s=30):
-    end = time.monotonic() + limit_s
-    while time.monotonic() < end:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.05)
-    raise SystemExit(f"nobody listens on {port}")
 
 
 def body_of(size, stream):
@@ -60,10 +41,10 @@ def body_of(size, stream):
     return json.dumps(body, separators=(",", ":"))
 
 
-class Bench:
+class Bench(Children):
     def __init__(self, build, folder):
+        super().__init__()
         self.build, self.folder = pathlib.Path(build), pathlib.Path(folder)
-        self.children = []
         self.upstreams = [free_port() for _ in range(4)]
         for port in self.upstreams:
             self.start([str(self.build / "bin" / "bench-upstream"), str(port), str(EVENTS), "5000"])
@@ -75,40 +56,12 @@ class Bench:
                 'wrk.headers["Content-Type"] = "application/json"\n'
                 f"wrk.body = [==[{body_of(size, stream)}]==]\n")
 
-    def start(self, argv, **kw):
-        child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **kw)
-        self.children.append(child)
-        return child
-
-    def stop(self):
-        for child in reversed(self.children):
-            child.send_signal(signal.SIGTERM)
-        for child in reversed(self.children):
-            try:
-                child.wait(10)
-            except subprocess.TimeoutExpired:
-                child.kill()
-
     # --- the proxies: each returns (pid, port)
-    def sluice(self, wrapper=(), program=None):
-        program = program or self.build / "bin" / "sluiced"
-        port, api = free_port(), free_port()
-        state = self.folder / f"sluice-{port}.db"
-        child = self.start([*wrapper, str(program), "--plugins",
-                            str(self.build / "lib" / "sluice" / "plugins"), "--api-listen",
-                            f"127.0.0.1:{api}", "--state", str(state), "--workers", "1",
-                            "--log-level", "warn", "--drain-timeout", "1"])
-        wait_port(api, 120)
-        rule = {"serviceArguments": {"externalIP": "127.0.0.1", "port": port, "protocol": "tcp",
-                                     "mode": 4, "sel": 0},
-                "endpoints": [{"endpointIP": "127.0.0.1", "targetPort": p, "weight": 1}
-                              for p in self.upstreams]}
-        urllib.request.urlopen(urllib.request.Request(
-            f"http://127.0.0.1:{api}/netlox/v1/config/loadbalancer", json.dumps(rule).encode(),
-            {"Content-Type": "application/json"}), timeout=30)
-        return child.pid, port
+    def proxy_sluice(self):
+        port = free_port()
+        return self.sluice(self.build, self.folder, [rule(port, self.upstreams)]), port
 
-    def haproxy(self):
+    def proxy_haproxy(self):
         port = free_port()
         servers = "\n".join(f"  server s{p} 127.0.0.1:{p}" for p in self.upstreams)
         conf = self.folder / "haproxy.cfg"
@@ -133,7 +86,7 @@ backend b
 """)
         return self.start(["haproxy", "-db", "-f", str(conf)]).pid, port
 
-    def nginx(self):
+    def proxy_nginx(self):
         port = free_port()
         servers = "\n".join(f"    server 127.0.0.1:{p};" for p in self.upstreams)
         conf = self.folder / "nginx.conf"
@@ -185,12 +138,6 @@ http {{
         return done, float(value) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
 
 
-def cpu_ns(pid):
-    """Run time of all threads."""
-    return sum(int((p / "schedstat").read_text().split()[0])
-               for p in pathlib.Path(f"/proc/{pid}/task").iterdir())
-
-
 def measure(bench, proxies, rounds, seconds):
     rows = {name: {cell: [] for cell in CELLS} for name in proxies}
     for name, (_, port) in proxies.items():
@@ -212,35 +159,22 @@ def measure(bench, proxies, rounds, seconds):
 
 def instructions(bench):
     """Instructions a request, by callgrind between two dumps."""
-    # A copy without the plugin checker beside it: under valgrind its scan would run out of time.
-    program = shutil.copy(bench.build / "bin" / "sluiced", bench.folder / "sluiced")
-    pid, port = bench.sluice(program=program, wrapper=["valgrind", "--tool=callgrind", "--instr-atstart=yes",
-                              f"--callgrind-out-file={bench.folder}/cg.%p"])
+    port = free_port()
+    traced = Callgrind(bench, bench.build, bench.folder, [rule(port, bench.upstreams)])
     out = {}
-    for cell, (size, stream, _) in CELLS.items():
+    for cell, (_, stream, _) in CELLS.items():
         bench.load(cell, port, 2)
-        subprocess.run(["callgrind_control", "-z", str(pid)], capture_output=True, check=True)
-        done, _ = bench.load(cell, port, 5)
-        text = subprocess.run(["callgrind_control", "-e", str(pid)], capture_output=True, text=True,
-                              check=True).stdout
-        totals = [int(n.replace(",", "")) for n in re.findall(r"(?m)^\s*Th\s*\d+\s+([\d,]+)", text)]
-        out[cell] = sum(totals) / done / (EVENTS if stream else 1)
+        total, (done, _) = traced.instructions(lambda: bench.load(cell, port, 5))
+        out[cell] = total / done / (EVENTS if stream else 1)
     return out
 
 
-def syscalls(bench, pid, port):
+def syscalls_of(bench, pid, port):
     """System calls a request at saturation, by strace."""
     out = {}
     for cell, (_, stream, _) in CELLS.items():
-        log = bench.folder / "strace.txt"
-        tracer = subprocess.Popen(["strace", "-c", "-f", "-p", str(pid), "-o", str(log)],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(1)
-        done, _ = bench.load(cell, port, 4)
-        tracer.send_signal(signal.SIGINT)
-        tracer.wait(20)
-        total = re.search(r"(?m)^\s*100\.00\s+\S+\s+\S+\s+(\d+)", log.read_text())
-        out[cell] = int(total[1]) / done / (EVENTS if stream else 1)
+        total, (done, _) = syscalls(pid, bench.folder, lambda: bench.load(cell, port, 4))
+        out[cell] = total / done / (EVENTS if stream else 1)
     return out
 
 
@@ -276,14 +210,14 @@ def main():
         bench = Bench(options.build, folder)
         try:
             wanted = [n for n in options.only.split(",") if n == "sluice" or shutil.which(n)]
-            proxies = {name: getattr(bench, name)() for name in wanted}
+            proxies = {name: getattr(bench, f"proxy_{name}")() for name in wanted}
             for _, port in proxies.values():
                 wait_port(port)
             rows = measure(bench, proxies, options.rounds, options.seconds)
             table(rows)
             result["cpu_us"] = rows
             if options.counts:
-                result["syscalls"] = {n: syscalls(bench, *proxies[n]) for n in proxies}
+                result["syscalls"] = {n: syscalls_of(bench, *proxies[n]) for n in proxies}
                 result["instructions"] = {"sluice": instructions(bench)}
                 print("\n| a request, or a chunk | " + " | ".join(CELLS) + " |\n|---|" + "---|" * len(CELLS))
                 for name, counts in result["syscalls"].items():
