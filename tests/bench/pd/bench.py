@@ -49,13 +49,16 @@ class Bench(Children):
         for ports in self.engines.values():
             for port in ports:
                 wait_port(port)
+        self.vips = {}
+
+    def new_rules(self):
+        """Of a gateway of its own: from now on that is where load goes."""
         self.vips = {way: free_port() for way in WAYS}
         pairs = ([(p, {"ep_role": 1}) for p in self.engines["prefill"]]
                  + [(p, {"ep_role": 2}) for p in self.engines["decode"]])
-        self.rules = [rule(self.vips["pd"], pairs, pd_disagg_mode=True),
-                      rule(self.vips["pd_prefix"], pairs, pd_disagg_mode=True,
-                           pd_cache_aware_mode=True),
-                      rule(self.vips["plain"], self.engines["plain"])]
+        return [rule(self.vips["pd"], pairs, pd_disagg_mode=True),
+                rule(self.vips["pd_prefix"], pairs, pd_disagg_mode=True, pd_cache_aware_mode=True),
+                rule(self.vips["plain"], self.engines["plain"])]
 
     def load(self, *arguments):
         out = subprocess.run([self.build / "bin" / "bench-pd-load", *map(str, arguments)],
@@ -109,7 +112,7 @@ def measure_counts(bench, pid, requests, profiles):
         for cell in CELLS:
             total, done = syscalls(pid, bench.folder, lambda: bench.work(way, cell, requests / 4))
             out["syscalls"][way][cell] = total / done
-    traced = Callgrind(bench, bench.build, bench.folder, bench.rules)
+    traced = Callgrind(bench, bench.build, bench.folder, bench.new_rules())
     for way in WAYS:
         out["instructions"][way] = {}
         for cell in CELLS:
@@ -163,7 +166,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="pd-bench-") as folder:
         bench = Bench(options.build, folder)
         try:
-            pid = bench.sluice(options.build, folder, bench.rules)
+            pid = bench.sluice(options.build, folder, bench.new_rules())
             for port in bench.vips.values():
                 wait_port(port)
             if options.latency:
