@@ -33,16 +33,54 @@ TEST_SUITE("sdk/spans") {
         CHECK(members->at(1).value == "7");
     }
 
+    TEST_CASE("a bracket closes what was opened, however deep") {
+        for (const std::size_t depth : {1, 2, 63, 64, 65, 127, 128, 129, 1000}) {
+            CAPTURE(depth);
+            // Every third one is an object.
+            std::string open, close;
+            for (std::size_t i = 0; i < depth; ++i) {
+                open += i % 3 == 0 ? "{\"k\":" : "[";
+                close.insert(0, 1, i % 3 == 0 ? '}' : ']');
+            }
+            CHECK(spans::members_of(open + "1" + close));
+            for (std::size_t i = 0; i < depth; i += depth / 7 + 1) {
+                std::string wrong = close;
+                wrong[i] = wrong[i] == '}' ? ']' : '}';
+                CHECK_FALSE(spans::members_of(open + "1" + wrong));
+            }
+        }
+    }
+
     TEST_CASE("what is not exactly one object is none") {
         const std::string whole = R"({"a":{"b":[1,2,{"c":"d"}]},"e":true})";
         for (std::size_t n = 0; n < whole.size(); ++n) {
             CAPTURE(n);
             CHECK_FALSE(spans::members_of(whole.substr(0, n)));
         }
-        for (const char* broken :
-             {"", "[]", "null", "{} {}", "{\"a\":1,}", "{\"a\":}", "{\"a\" 1}", "{a:1}", "{,}",
-              "{\"a\":1]", "{\"a\":[1}}", "{\"a\":tru}", "{\"a\":1 2}", "{\"a\":--1}",
-              "{\"a\":\"\n\"}", "{\"a\":[,]}", "{\"a\":[1,]}", "data: {}"}) {
+        for (const char* broken : {"",
+                                   "[]",
+                                   "null",
+                                   "{} {}",
+                                   "{\"a\":1,}",
+                                   "{\"a\":}",
+                                   "{\"a\" 1}",
+                                   "{a:1}",
+                                   "{,}",
+                                   "{\"a\":1]",
+                                   "{\"a\":[1}}",
+                                   "{\"a\":tru}",
+                                   "{\"a\":1 2}",
+                                   "{\"a\":--1}",
+                                   "{\"a\":\"\n\"}",
+                                   "{\"a\":[,]}",
+                                   "{\"a\":[1,]}",
+                                   "data: {}",
+                                   "{\"a\":trueE}",
+                                   "{\"a\":e5}",
+                                   "{\"a\":+1}",
+                                   "{\"a\":1x}",
+                                   "{\"a\":-}",
+                                   "{\"a\":TRUE}"}) {
             CAPTURE(broken);
             CHECK_FALSE(spans::members_of(broken));
         }

@@ -5,6 +5,7 @@
 // Errors:  empty unless the whole text is exactly one object (array), to its last bracket.
 // Limits:  none on depth or length: one bit a level, one pass.
 #pragma once
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +23,48 @@ struct Span {
 
 namespace detail {
 
+// A stack of bits; the first 64 take no memory of their own.
+class Levels {
+public:
+    bool empty() const noexcept { return count_ == 0; }
+    void push(bool bit) {
+        if (count_ != 0 && count_ % 64 == 0) {
+            full_.push_back(top_);
+        }
+        top_ = top_ << 1U | std::uint64_t{bit};
+        ++count_;
+    }
+    bool pop() noexcept {
+        const bool bit = (top_ & 1U) != 0;
+        top_ >>= 1U;
+        --count_;
+        if (count_ != 0 && count_ % 64 == 0) {
+            top_ = full_.back();
+            full_.pop_back();
+        }
+        return bit;
+    }
+
+private:
+    std::uint64_t top_ = 0;
+    std::size_t count_ = 0;
+    std::vector<std::uint64_t> full_;
+};
+
+inline constexpr std::uint8_t kOfNumber = 1;
+inline constexpr std::uint8_t kOfWord = 2;
+// What stands in numbers and in the three words.
+inline constexpr std::array<std::uint8_t, 256> kLetters = [] {
+    std::array<std::uint8_t, 256> out{};
+    for (unsigned char c = 'a'; c <= 'z'; ++c) {
+        out[c] = kOfWord;
+    }
+    for (const char c : std::string_view("0123456789+-.eE")) {
+        out[static_cast<unsigned char>(c)] = kOfWord | kOfNumber;
+    }
+    return out;
+}();
+
 class Walk {
 public:
     explicit Walk(std::string_view text) : text_(text) {}
@@ -32,7 +75,8 @@ public:
             return std::nullopt;
         }
         std::vector<Span> out;
-        if (!container(&out)) {
+        out.reserve(kUsualCount);
+        if (!container(out)) {
             return std::nullopt;
         }
         skip_space();
@@ -40,6 +84,8 @@ public:
     }
 
 private:
+    static constexpr std::size_t kUsualCount = 16;
+
     char peek() const noexcept { return at_ < text_.size() ? text_[at_] : '\0'; }
     void skip_space() noexcept {
         while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' ||
@@ -49,8 +95,9 @@ private:
     }
 
     // From an opening bracket to the one that closes it. Iterative: depth is the sender's choice.
-    bool container(std::vector<Span>* outermost) {
-        std::vector<bool> is_object{peek() == '{'};
+    bool container(std::vector<Span>& outermost) {
+        Levels around;  // the containers around the innermost one
+        bool in_object = peek() == '{';
         ++at_;
         bool may_close = true;  // right after an opening bracket or a value
         bool wants_value = true;
@@ -58,17 +105,16 @@ private:
         std::size_t value_at = 0;
         while (true) {
             skip_space();
-            const bool in_object = is_object.back();
             const char c = peek();
             if (may_close && c == (in_object ? '}' : ']')) {
                 ++at_;
-                is_object.pop_back();
-                if (is_object.empty()) {
+                if (around.empty()) {
                     return true;
                 }
-                if (is_object.size() == 1 && outermost != nullptr) {
+                in_object = around.pop();
+                if (around.empty()) {
                     top.value = text_.substr(value_at, at_ - value_at);
-                    outermost->push_back(top);
+                    outermost.push_back(top);
                 }
                 wants_value = false;
                 continue;
@@ -94,25 +140,27 @@ private:
                 }
                 ++at_;
                 skip_space();
-                if (is_object.size() == 1) {
+                if (around.empty()) {
                     top.name = name;
                 }
             }
-            if (is_object.size() == 1) {
+            if (around.empty()) {
                 value_at = at_;
             }
-            if (peek() == '{' || peek() == '[') {
-                is_object.push_back(peek() == '{');
+            const char first = peek();
+            if (first == '{' || first == '[') {
+                around.push(in_object);
+                in_object = first == '{';
                 ++at_;
                 may_close = true;
                 continue;
             }
-            if (!(peek() == '"' ? string() : word())) {
+            if (!(first == '"' ? string() : word())) {
                 return false;
             }
-            if (is_object.size() == 1 && outermost != nullptr) {
+            if (around.empty()) {
                 top.value = text_.substr(value_at, at_ - value_at);
-                outermost->push_back(top);
+                outermost.push_back(top);
             }
             wants_value = false;
             may_close = true;
@@ -137,16 +185,19 @@ private:
     // A number or one of the three words, in any spelling a reader of the engine's may accept.
     bool word() noexcept {
         const std::size_t start = at_;
-        while (at_ < text_.size() &&
-               ((text_[at_] >= '0' && text_[at_] <= '9') ||
-                (text_[at_] >= 'a' && text_[at_] <= 'z') || text_[at_] == '-' ||
-                text_[at_] == '+' || text_[at_] == '.' || text_[at_] == 'E')) {
+        std::uint8_t all = kOfNumber | kOfWord;
+        while (at_ < text_.size()) {
+            const std::uint8_t is_of = kLetters[static_cast<unsigned char>(text_[at_])];
+            if (is_of == 0) {
+                break;
+            }
+            all &= is_of;
             ++at_;
         }
         const std::string_view w = text_.substr(start, at_ - start);
         const std::size_t digit = w.empty() || w[0] != '-' ? 0 : 1;
-        const bool is_number = w.size() > digit && w[digit] >= '0' && w[digit] <= '9' &&
-                               w.find_first_not_of("0123456789+-.eE") == std::string_view::npos;
+        const bool is_number =
+            (all & kOfNumber) != 0 && w.size() > digit && w[digit] >= '0' && w[digit] <= '9';
         return is_number || w == "true" || w == "false" || w == "null";
     }
 
