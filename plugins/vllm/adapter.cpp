@@ -143,7 +143,8 @@ std::uint32_t Adapter::prefilled(const sluice_leg& leg, const sluice_reply& repl
                                  sluice_reply_out& out, sluice_error* err) const {
     const std::string name(leg.endpoint == nullptr ? "?" : view(leg.endpoint->name));
     const bool is_cut = (reply.flags & SLUICE_REPLY_CUT) != 0;
-    if (!is_cut && !spans::members_of(text(reply.body))) {
+    const auto read = is_cut ? PrefillReply{} : read_prefill_reply(text(reply.body));
+    if (!read) {
         (void)report(
             err, SLUICE_E_PROTOCOL,
             "prefill endpoint " + name + " answered with something that is no JSON object");
@@ -151,8 +152,8 @@ std::uint32_t Adapter::prefilled(const sluice_leg& leg, const sluice_reply& repl
     }
     std::string_view fault = "the reply is too long to be kept";
     if (!is_cut) {
-        out.cached_tokens = cached_tokens_of(text(reply.body));
-        fault = dialect_of(settings_.connector).prefilled(leg, reply, facts_of(leg.at), out);
+        out.cached_tokens = cached_tokens_of(*read);
+        fault = dialect_of(settings_.connector).prefilled(leg, *read, facts_of(leg.at), out);
     }
     if (!fault.empty()) {
         host_.warn("a prefill endpoint's hand-off is not used, decode computes",

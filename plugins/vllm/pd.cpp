@@ -21,12 +21,16 @@ bool is_one_prompt(const Edits& body, const sluice_field& field) {
     if (field.type != SLUICE_JSON_ARRAY) {
         return false;
     }
-    const auto elements = spans::elements_of(body.value(field));
-    if (!elements || elements->empty()) {
+    const std::string_view list = body.value(field);
+    const std::size_t first = list.find_first_not_of(" \t\r\n", 1);
+    if (first == std::string_view::npos || list[first] == ']') {
         return false;
     }
-    const char first = elements->front().value.front();
-    return (first != '"' && first != '[') || elements->size() == 1;
+    if (list[first] != '"' && list[first] != '[') {
+        return true;  // ids, which may be many
+    }
+    const auto elements = spans::elements_of(list);
+    return elements && elements->size() == 1;
 }
 
 // What only one engine alone can answer, or what would make the prompts of the legs differ.
@@ -142,21 +146,33 @@ void shrink(Edits& body, std::string_view path) {
     }
 }
 
-std::uint32_t cached_tokens_of(std::string_view reply) {
-    const auto members = spans::members_of(reply);
+std::optional<PrefillReply> read_prefill_reply(std::string_view body) {
+    auto members = spans::members_of(body);
     if (!members) {
-        return SLUICE_ANY;
+        return std::nullopt;
     }
+    PrefillReply out;
+    out.members = std::move(*members);
+    out.object = spans::value_of(out.members, "kv_transfer_params");
+    if (out.object.starts_with('{')) {
+        out.params = spans::members_of(out.object).value_or(std::vector<spans::Span>());
+    }
+    return out;
+}
+
+std::uint32_t cached_tokens_of(const PrefillReply& reply) {
     const auto inner = [](std::string_view object, std::string_view name) {
         const auto of = spans::members_of(object.empty() ? "{}" : object);
         return of ? spans::value_of(*of, name) : std::string_view();
     };
-    const auto said = spans::whole_number(
-        inner(spans::value_of(*members, "kv_transfer_params"), "remote_prefill_cached_tokens"));
-    const auto counted = spans::whole_number(
-        inner(inner(spans::value_of(*members, "usage"), "prompt_tokens_details"), "cached_tokens"));
-    const auto cached = said ? said : counted;
-    return cached && *cached < SLUICE_ANY ? static_cast<std::uint32_t>(*cached) : SLUICE_ANY;
+    const auto said =
+        spans::whole_number(spans::value_of(reply.params, "remote_prefill_cached_tokens"));
+    if (said) {
+        return *said < SLUICE_ANY ? static_cast<std::uint32_t>(*said) : SLUICE_ANY;
+    }
+    const auto counted = spans::whole_number(inner(
+        inner(spans::value_of(reply.members, "usage"), "prompt_tokens_details"), "cached_tokens"));
+    return counted && *counted < SLUICE_ANY ? static_cast<std::uint32_t>(*counted) : SLUICE_ANY;
 }
 
 const Dialect& dialect_of(Connector connector) noexcept {

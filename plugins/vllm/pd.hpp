@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sluice/sdk.hpp"
 
@@ -38,6 +39,14 @@ struct PrefillFacts {
     std::optional<Bootstrap> bootstrap;
 };
 
+// A complete answer of a prefill leg, cut into its members once.
+struct PrefillReply {
+    std::vector<spans::Span> members;
+    std::string_view object;          // of the hand-off; empty: there is none
+    std::vector<spans::Span> params;  // its members; none where it is no object
+};
+std::optional<PrefillReply> read_prefill_reply(std::string_view body);
+
 // Whether two legs can answer this request as one engine would.
 bool can_split(const sluice_request& request);
 // Both legs' X-Request-Id: the same for the whole attempt, another one for the next.
@@ -61,9 +70,9 @@ public:
     virtual bool can_release() const noexcept { return false; }
     // Whether a decode leg reads blocks that one failed attempt may have used up.
     virtual bool reads_blocks(const sluice_leg& leg) const noexcept = 0;
-    // A complete 2xx of prefill, an object of these members. Sets everything but cached_tokens and
-    // next; the text says why the engine's hand-off is not used, empty when it is or there is none.
-    virtual std::string_view prefilled(const sluice_leg& leg, const sluice_reply& reply,
+    // A 2xx of prefill. Sets everything but cached_tokens and next; the text says why the engine's
+    // hand-off is not used, empty when it is or there is none.
+    virtual std::string_view prefilled(const sluice_leg& leg, const PrefillReply& reply,
                                        const PrefillFacts& facts, sluice_reply_out& out) const = 0;
 };
 
@@ -73,6 +82,6 @@ const Dialect& lmcache() noexcept;
 const Dialect& mooncake() noexcept;
 
 // Prompt tokens a reply says were in the cache; SLUICE_ANY when it does not say.
-std::uint32_t cached_tokens_of(std::string_view reply);
+std::uint32_t cached_tokens_of(const PrefillReply& reply);
 
 }  // namespace sluice::vllm

@@ -21,7 +21,7 @@ public:
         body.erase("kv_transfer_params");
         return receipt_id(leg);
     }
-    std::string_view prefilled(const sluice_leg&, const sluice_reply&, const PrefillFacts&,
+    std::string_view prefilled(const sluice_leg&, const PrefillReply&, const PrefillFacts&,
                                sluice_reply_out&) const override {
         return {};  // nothing is held: the blocks are copies
     }

@@ -65,7 +65,7 @@ public:
         return receipt_id(leg);
     }
 
-    std::string_view prefilled(const sluice_leg&, const sluice_reply&, const PrefillFacts&,
+    std::string_view prefilled(const sluice_leg&, const PrefillReply&, const PrefillFacts&,
                                sluice_reply_out& out) const override {
         out.lease_us = kLeaseUs;
         return {};

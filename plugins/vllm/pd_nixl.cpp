@@ -31,39 +31,55 @@ std::uint64_t lease_of(const PrefillFacts& facts) noexcept {
 }
 
 // How many blocks the ids name: of one group, or of the longest; empty when they are of no shape an
-// engine survives.
+// engine survives. `ids` is a value of JSON that was found whole.
 std::optional<std::size_t> blocks_named(std::string_view ids, bool& is_one_group) {
-    const auto outer = spans::elements_of(ids.empty() ? "null" : ids);
-    if (!outer || outer->empty()) {
-        return std::nullopt;
-    }
-    const auto all_numbers = [](const std::vector<spans::Span>& list) {
-        return std::all_of(list.begin(), list.end(),
-                           [](const spans::Span& s) { return spans::whole_number(s.value); });
-    };
-    is_one_group = true;
-    if (all_numbers(*outer)) {
-        return outer->size();  // up to 0.17
-    }
-    is_one_group = outer->size() == 1;
-    std::size_t most = 0;
-    for (const spans::Span& group : *outer) {
-        const auto list = spans::elements_of(group.value);
-        if (!list || !all_numbers(*list)) {
+    std::size_t depth = 0, groups = 0, count = 0, most = 0;
+    bool is_flat = false;
+    for (std::size_t at = 0; at < ids.size();) {
+        const char c = ids[at];
+        if (c >= '0' && c <= '9') {
+            const std::size_t from = at;
+            while (at < ids.size() && ids[at] >= '0' && ids[at] <= '9') {
+                ++at;
+            }
+            // Up to 0.17 there is but one group, without brackets of its own.
+            is_flat = is_flat || depth == 1;
+            const bool is_mixed = depth == 0 || (is_flat && groups != 0);
+            const bool is_huge =
+                at - from > 19 && !spans::whole_number(ids.substr(from, at - from));
+            if (is_mixed || is_huge) {
+                return std::nullopt;
+            }
+            ++count;
+            continue;
+        }
+        ++at;
+        if (c == '[') {
+            groups += depth == 1 ? 1 : 0;
+            if (++depth > 2 || is_flat) {
+                return std::nullopt;
+            }
+        } else if (c == ']') {
+            --depth;
+            most = std::max(most, count);
+            count = 0;
+        } else if (c != ',' && c != ' ' && c != '\n' && c != '\r' && c != '\t') {
             return std::nullopt;
         }
-        most = std::max(most, list->size());
     }
+    is_one_group = is_flat || groups == 1;
     return most == 0 ? std::nullopt : std::optional(most);
 }
 
 // Why this object must not reach a decode engine; empty: it may.
-std::string_view fault_of(const std::vector<spans::Span>& params,
-                          const std::vector<spans::Span>& reply, std::string_view id,
+std::string_view fault_of(const PrefillReply& reply, std::string_view id,
                           const PrefillFacts& facts) {
     const auto value = [&](std::string_view name) {
-        return spans::value_of(params, name);
+        return spans::value_of(reply.params, name);
     };
+    if (!reply.object.starts_with('{')) {
+        return "it is no object";
+    }
     if (value("do_remote_prefill") != "true" || value("do_remote_decode") == "true") {
         return "it is not for a decode engine";
     }
@@ -82,7 +98,7 @@ std::string_view fault_of(const std::vector<spans::Span>& params,
     }
     // Before 0.13 only the reply itself names the request.
     const std::string_view named = value("remote_request_id").empty()
-                                       ? spans::plain_text(spans::value_of(reply, "id"))
+                                       ? spans::plain_text(spans::value_of(reply.members, "id"))
                                        : request;
     if (named.find(id) == std::string_view::npos) {
         return "it is of another request";
@@ -92,7 +108,7 @@ std::string_view fault_of(const std::vector<spans::Span>& params,
     if (!blocks) {
         return "it names no blocks";
     }
-    const auto usage = spans::members_of(spans::value_of(reply, "usage"));
+    const auto usage = spans::members_of(spans::value_of(reply.members, "usage"));
     const auto prompt =
         usage ? spans::whole_number(spans::value_of(*usage, "prompt_tokens")) : std::nullopt;
     const auto covered = spans::whole_number(value("remote_num_tokens"));
@@ -153,25 +169,18 @@ public:
         return std::string(handoff.id);
     }
 
-    std::string_view prefilled(const sluice_leg& leg, const sluice_reply& reply,
+    std::string_view prefilled(const sluice_leg& leg, const PrefillReply& reply,
                                const PrefillFacts& facts, sluice_reply_out& out) const override {
-        const auto members = spans::members_of(text(reply.body));
-        const std::string_view object =
-            members ? spans::value_of(*members, "kv_transfer_params") : std::string_view();
-        if (object.empty()) {
+        if (reply.object.empty()) {
             return {};
         }
         // Used or not, prefill holds the blocks now.
         out.lease_us = lease_of(facts);
-        const auto params = spans::members_of(object);
-        if (!params) {
-            return "it is no object";
-        }
         const std::string id = receipt_id(leg);
-        if (const auto fault = fault_of(*params, *members, id, facts); !fault.empty()) {
+        if (const auto fault = fault_of(reply, id, facts); !fault.empty()) {
             return fault;
         }
-        const std::string handoff = id + "\n" + std::string(object);
+        const std::string handoff = id + "\n" + std::string(reply.object);
         if (out.handoff.write(out.handoff.ctx, handoff.data(), handoff.size()) != SLUICE_OK) {
             return "the gateway does not take it";
         }

@@ -25,7 +25,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             }
         }
     }
-    (void)sluice::vllm::cached_tokens_of(text);
+    if (const auto reply = sluice::vllm::read_prefill_reply(text)) {
+        (void)sluice::vllm::cached_tokens_of(*reply);
+    }
     (void)sluice::vllm::parse_bootstrap(text);
     (void)sluice::vllm::version_number(text);
     return 0;
