@@ -7,11 +7,14 @@ namespace {
 
 // How many bytes at the end of `text` are a beginning of `word`, less than the whole of it.
 std::size_t begun_at_end(std::string_view text, std::string_view word) noexcept {
-    std::size_t most = std::min(text.size(), word.size() - 1);
-    while (most > 0 && !text.ends_with(word.substr(0, most))) {
-        --most;
+    const std::string_view tail = text.substr(text.size() - std::min(text.size(), word.size() - 1));
+    for (std::size_t at = tail.find(word.front()); at != std::string_view::npos;
+         at = tail.find(word.front(), at + 1)) {
+        if (word.starts_with(tail.substr(at))) {
+            return tail.size() - at;
+        }
     }
-    return most;
+    return 0;
 }
 
 }  // namespace
@@ -36,17 +39,18 @@ std::string_view IdPatch::apply(std::string_view part, bool last) {
         (last || begun_at_end(part, theirs_) == 0)) {
         return part;
     }
-    const std::string text = std::move(held_) + std::string(part);
+    const std::string joined = held_.empty() ? std::string() : std::move(held_) + std::string(part);
+    const std::string_view text = joined.empty() ? part : std::string_view(joined);
     held_.clear();
     out_.clear();
     std::size_t at = 0;
-    for (std::size_t found = text.find(theirs_); found != std::string::npos;
+    for (std::size_t found = text.find(theirs_); found != std::string_view::npos;
          found = text.find(theirs_, at)) {
         out_.append(text, at, found - at);
         out_ += ours_;
         at = found + theirs_.size();
     }
-    const std::string_view rest = std::string_view(text).substr(at);
+    const std::string_view rest = text.substr(at);
     const std::size_t kept = last ? 0 : begun_at_end(rest, theirs_);
     out_ += rest.substr(0, rest.size() - kept);
     held_ = rest.substr(rest.size() - kept);

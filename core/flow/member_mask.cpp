@@ -11,6 +11,14 @@ bool is_blank(char c) noexcept {
 
 }  // namespace
 
+MemberMask::MemberMask(std::span<const std::string> names) : names_(names) {
+    for (const std::string& name : names_) {
+        if (!name.empty()) {
+            is_first_.set(static_cast<unsigned char>(name.front()));
+        }
+    }
+}
+
 MemberMask::Look MemberMask::look(std::string_view text) const noexcept {
     for (const std::string& name : names_) {
         const std::size_t common = std::min(text.size() - 1, name.size());
@@ -70,10 +78,26 @@ std::size_t MemberMask::skip(std::string_view text) noexcept {
     return text.size();
 }
 
+// The next quote behind which a name may stand, or come to stand.
+std::size_t MemberMask::next_quote(std::string_view text, std::size_t at) const noexcept {
+    for (at = text.find('"', at); at != std::string_view::npos; at = text.find('"', at + 1)) {
+        if (at + 1 == text.size() || is_first_[static_cast<unsigned char>(text[at + 1])]) {
+            return at;
+        }
+    }
+    return text.size();
+}
+
 std::string_view MemberMask::apply(std::string_view part, bool last) {
     // The usual case copies nothing.
-    if (held_.empty() && !is_skipping_ && part.find('"') == std::string_view::npos) {
-        return part;
+    if (held_.empty() && !is_skipping_) {
+        std::size_t quote = next_quote(part, 0);
+        while (quote < part.size() && look(part.substr(quote)).is == Look::Is::Other) {
+            quote = next_quote(part, quote + 1);
+        }
+        if (quote == part.size()) {
+            return part;
+        }
     }
     const std::string joined = held_.empty() ? std::string() : std::move(held_) + std::string(part);
     const std::string_view text = joined.empty() ? part : std::string_view(joined);
@@ -81,7 +105,7 @@ std::string_view MemberMask::apply(std::string_view part, bool last) {
     out_.clear();
     std::size_t at = is_skipping_ ? skip(text) : 0;
     while (at < text.size()) {
-        const std::size_t quote = std::min(text.find('"', at), text.size());
+        const std::size_t quote = next_quote(text, at);
         out_ += text.substr(at, quote - at);
         at = quote;
         if (at == text.size()) {

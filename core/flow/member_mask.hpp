@@ -10,6 +10,7 @@
 // Source:  TensorRT-LLM: a generation worker's answer repeats the hand-off it was given, as
 //          choices[].disaggregated_params.
 #pragma once
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,7 +22,7 @@ namespace sluice::flow {
 class MemberMask {
 public:
     // Names of members; those of members of members ("a.b") are not looked for.
-    explicit MemberMask(std::span<const std::string> names) : names_(names) {}
+    explicit MemberMask(std::span<const std::string> names);
 
     // What of the response may go on now; valid until the next call. `last`: nothing follows.
     std::string_view apply(std::string_view part, bool last);
@@ -35,11 +36,13 @@ private:
         std::size_t value_at = 0;
     };
     Look look(std::string_view text) const noexcept;
+    std::size_t next_quote(std::string_view text, std::size_t at) const noexcept;
     // Passes over the value, as far as it is here.
     std::size_t skip(std::string_view text) noexcept;
 
     const std::span<const std::string> names_;
-    std::string held_;  // the end of the last part
+    std::bitset<256> is_first_;  // letters that names begin with
+    std::string held_;           // the end of the last part
     std::string out_;
     // Of the value that is passed over.
     bool is_skipping_ = false;

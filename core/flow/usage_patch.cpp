@@ -54,12 +54,22 @@ Look look(std::string_view text) noexcept {
     return {is_number ? Look::Is::Whole : Look::Is::Other, digits, at};
 }
 
+// The next quote behind which the name may stand, or come to stand.
+std::size_t next_quote(std::string_view text, std::size_t at) noexcept {
+    for (at = text.find('"', at); at != std::string_view::npos; at = text.find('"', at + 1)) {
+        const std::string_view next = text.substr(at + 1, 2);
+        if (next == kName.substr(1, next.size())) {
+            return at;
+        }
+    }
+    return text.size();
+}
+
 }  // namespace
 
 std::string_view UsagePatch::apply(std::string_view part, bool last) {
     // The usual case copies nothing.
-    if (held_.empty() && part.find(kName.substr(0, 2)) == std::string_view::npos &&
-        (part.empty() || part.back() != kName.front() || last)) {
+    if (held_.empty() && next_quote(part, 0) == part.size()) {
         return part;
     }
     const std::string text = std::move(held_) + std::string(part);
@@ -67,7 +77,7 @@ std::string_view UsagePatch::apply(std::string_view part, bool last) {
     out_.clear();
     std::size_t at = 0;
     while (at < text.size()) {
-        const std::size_t quote = std::min(text.find('"', at), text.size());
+        const std::size_t quote = next_quote(text, at);
         out_.append(text, at, quote - at);
         at = quote;
         if (at == text.size()) {
