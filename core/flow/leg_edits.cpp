@@ -45,18 +45,18 @@ sluice_status LegEdits::edit(std::uint64_t at, std::uint64_t erase, std::string_
     if (is_ended_ || at < done_ || at > body_.size() || erase > body_.size() - at) {
         return refuse(SLUICE_E_INVALID);
     }
-    if (data.size() > kMaxDataBytes - data_bytes_) {
+    if (data.size() > kMaxDataBytes - data_.size()) {
         return refuse(SLUICE_E_LIMIT);
     }
     if (at > done_) {
-        pieces_.push_back(body_.substr(done_, at - done_));
+        parts_.push_back({false, done_, at - done_});
     }
     if (!data.empty()) {
-        pieces_.emplace_back(data_.emplace_back(data));
+        parts_.push_back({true, data_.size(), data.size()});
+        data_ += data;
     }
     done_ = at + erase;
     erased_ += erase;
-    data_bytes_ += data.size();
     return SLUICE_OK;
 }
 
@@ -74,6 +74,11 @@ sluice_status LegEdits::set_header(std::string_view name, std::string_view value
 std::span<const std::string_view> LegEdits::pieces() {
     if (!is_ended_) {
         is_ended_ = true;
+        pieces_.reserve(parts_.size() + 1);
+        for (const Part& part : parts_) {
+            const std::string_view of = part.is_data ? std::string_view(data_) : body_;
+            pieces_.push_back(of.substr(part.at, part.bytes));
+        }
         if (done_ < body_.size()) {
             pieces_.push_back(body_.substr(done_));
         }

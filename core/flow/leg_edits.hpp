@@ -12,7 +12,6 @@
 #include <sluice/sdk/engine.h>
 
 #include <cstddef>
-#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,7 +38,7 @@ public:
     // The body as it goes out, in pieces of the client's text and of the adapter's data. After the
     // adapter is done.
     std::span<const std::string_view> pieces();
-    std::size_t size() const noexcept { return body_.size() - erased_ + data_bytes_; }
+    std::size_t size() const noexcept { return body_.size() - erased_ + data_.size(); }
     // An empty value removes the header.
     http::HeaderSpan headers();
 
@@ -51,14 +50,21 @@ private:
     sluice_status set_header(std::string_view name, std::string_view value);
     sluice_status refuse(sluice_status why) noexcept;
 
+    // Of the body, or of what the adapter gave.
+    struct Part {
+        bool is_data = false;
+        std::size_t at = 0;
+        std::size_t bytes = 0;
+    };
+
     const std::string_view body_;
-    std::deque<std::string> data_;  // pieces_ points into it
+    std::string data_;
+    std::vector<Part> parts_;
     std::vector<std::string_view> pieces_;
-    std::deque<Name> names_;
+    std::vector<Name> names_;
     std::vector<http::Header> headers_;
     std::size_t done_ = 0;  // of the body
     std::size_t erased_ = 0;
-    std::size_t data_bytes_ = 0;
     bool is_good_ = true;
     bool is_ended_ = false;
 };
