@@ -51,6 +51,27 @@ TEST_SUITE("sdk/spans") {
         }
     }
 
+    TEST_CASE("a text ends where it is closed, wherever that is") {
+        const std::string more = "0123456789abcdefghijklmn";
+        for (std::size_t n = 0; n < more.size(); ++n) {
+            CAPTURE(n);
+            const std::string head = more.substr(0, n);
+            for (const char* tail : {"", "\\\"", "\\\\", "\xc3\xa9", "\x7f", "!#[]{},:"}) {
+                const std::string value = '"' + head + tail + '"';
+                const std::string text = "[" + value + ",7,\"" + more + "\"]";
+                const auto list = spans::elements_of(text);
+                REQUIRE(list);
+                REQUIRE(list->size() == 3);
+                CHECK(list->at(0).value == value);
+                CHECK(list->at(1).value == "7");
+            }
+            for (const char c : {'\n', '\t', '\x1f', '\0'}) {
+                CHECK_FALSE(spans::elements_of("[\"" + head + c + more + "\"]"));
+            }
+            CHECK_FALSE(spans::elements_of("[\"" + head + "\\\"]"));
+        }
+    }
+
     TEST_CASE("what is not exactly one object is none") {
         const std::string whole = R"({"a":{"b":[1,2,{"c":"d"}]},"e":true})";
         for (std::size_t n = 0; n < whole.size(); ++n) {

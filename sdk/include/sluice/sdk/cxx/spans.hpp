@@ -6,9 +6,11 @@
 // Limits:  none on depth or length: one bit a level, one pass.
 #pragma once
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -65,6 +67,31 @@ inline constexpr std::array<std::uint8_t, 256> kLetters = [] {
     return out;
 }();
 
+// How many bytes at the front are no quote, no backslash and no control character; perhaps fewer at
+// the end of `text`.
+inline std::size_t plain_bytes(std::string_view text) noexcept {
+    if constexpr (std::endian::native != std::endian::little) {
+        return 0;
+    }
+    constexpr std::uint64_t kOnes = 0x0101010101010101U;
+    constexpr std::uint64_t kTops = 0x8080808080808080U;
+    std::size_t at = 0;
+    for (; at + sizeof(std::uint64_t) <= text.size(); at += sizeof(std::uint64_t)) {
+        std::uint64_t bytes = 0;
+        std::memcpy(&bytes, text.data() + at, sizeof bytes);
+        // The top bit of the first byte that is one is set, and none before it.
+        const std::uint64_t quote = bytes ^ (kOnes * std::uint64_t{'"'});
+        const std::uint64_t slash = bytes ^ (kOnes * std::uint64_t{'\\'});
+        const std::uint64_t found = (((quote - kOnes) & ~quote) | ((slash - kOnes) & ~slash) |
+                                     ((bytes - kOnes * 0x20U) & ~bytes)) &
+                                    kTops;
+        if (found != 0) {
+            return at + static_cast<std::size_t>(std::countr_zero(found)) / 8;
+        }
+    }
+    return at;
+}
+
 class Walk {
 public:
     explicit Walk(std::string_view text) : text_(text) {}
@@ -88,10 +115,12 @@ private:
 
     char peek() const noexcept { return at_ < text_.size() ? text_[at_] : '\0'; }
     void skip_space() noexcept {
-        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' ||
-                                      text_[at_] == '\r' || text_[at_] == '\t')) {
-            ++at_;
+        std::size_t at = at_;
+        while (at < text_.size() &&
+               (text_[at] == ' ' || text_[at] == '\n' || text_[at] == '\r' || text_[at] == '\t')) {
+            ++at;
         }
+        at_ = at;
     }
 
     // From an opening bracket to the one that closes it. Iterative: depth is the sender's choice.
@@ -168,16 +197,17 @@ private:
     }
 
     bool string() noexcept {
-        for (++at_; at_ < text_.size(); ++at_) {
-            const char c = text_[at_];
+        for (std::size_t at = at_ + 1; at < text_.size(); ++at) {
+            at += plain_bytes(text_.substr(at));
+            const char c = at < text_.size() ? text_[at] : '\0';
             if (c == '"') {
-                ++at_;
+                at_ = at + 1;
                 return true;
             }
             if (static_cast<unsigned char>(c) < 0x20) {
                 return false;
             }
-            at_ += c == '\\' ? 1 : 0;
+            at += c == '\\' ? 1 : 0;
         }
         return false;
     }
@@ -185,16 +215,18 @@ private:
     // A number or one of the three words, in any spelling a reader of the engine's may accept.
     bool word() noexcept {
         const std::size_t start = at_;
+        std::size_t at = start;
         std::uint8_t all = kOfNumber | kOfWord;
-        while (at_ < text_.size()) {
-            const std::uint8_t is_of = kLetters[static_cast<unsigned char>(text_[at_])];
+        while (at < text_.size()) {
+            const std::uint8_t is_of = kLetters[static_cast<unsigned char>(text_[at])];
             if (is_of == 0) {
                 break;
             }
             all &= is_of;
-            ++at_;
+            ++at;
         }
-        const std::string_view w = text_.substr(start, at_ - start);
+        at_ = at;
+        const std::string_view w = text_.substr(start, at - start);
         const std::size_t digit = w.empty() || w[0] != '-' ? 0 : 1;
         const bool is_number =
             (all & kOfNumber) != 0 && w.size() > digit && w[digit] >= '0' && w[digit] <= '9';
