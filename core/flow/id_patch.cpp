@@ -43,6 +43,7 @@ std::string_view IdPatch::apply(std::string_view part, bool last) {
     const std::string_view text = joined.empty() ? part : std::string_view(joined);
     held_.clear();
     out_.clear();
+    out_.reserve(text.size());
     std::size_t at = 0;
     for (std::size_t found = text.find(theirs_); found != std::string_view::npos;
          found = text.find(theirs_, at)) {

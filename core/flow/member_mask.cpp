@@ -103,6 +103,7 @@ std::string_view MemberMask::apply(std::string_view part, bool last) {
     const std::string_view text = joined.empty() ? part : std::string_view(joined);
     held_.clear();
     out_.clear();
+    out_.reserve(text.size());
     std::size_t at = is_skipping_ ? skip(text) : 0;
     while (at < text.size()) {
         const std::size_t quote = next_quote(text, at);

@@ -57,8 +57,9 @@ Look look(std::string_view text) noexcept {
 // The next quote behind which the name may stand, or come to stand.
 std::size_t next_quote(std::string_view text, std::size_t at) noexcept {
     for (at = text.find('"', at); at != std::string_view::npos; at = text.find('"', at + 1)) {
-        const std::string_view next = text.substr(at + 1, 2);
-        if (next == kName.substr(1, next.size())) {
+        const bool is_cut = at + 2 >= text.size();
+        if ((at + 1 == text.size() || text[at + 1] == kName[1]) &&
+            (is_cut || text[at + 2] == kName[2])) {
             return at;
         }
     }
@@ -75,6 +76,7 @@ std::string_view UsagePatch::apply(std::string_view part, bool last) {
     const std::string text = std::move(held_) + std::string(part);
     held_.clear();
     out_.clear();
+    out_.reserve(text.size() + 16);
     std::size_t at = 0;
     while (at < text.size()) {
         const std::size_t quote = next_quote(text, at);

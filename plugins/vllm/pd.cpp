@@ -55,27 +55,27 @@ bool keeps_whole(const Edits& body, const sluice_field& field) {
     return name == "tool_choice" && value == "\"required\"";
 }
 
-std::string hex(std::uint64_t n) {
-    std::string out(16, '0');
-    for (std::size_t i = 16; i-- > 0; n >>= 4U) {
-        out[i] = "0123456789abcdef"[n & 15U];
+void append_hex(std::string& out, std::uint64_t n) {
+    for (unsigned shift = 64; shift != 0; shift -= 4) {
+        out += "0123456789abcdef"[n >> (shift - 4) & 15U];
     }
-    return out;
 }
 
 // IP:port of the endpoint's transfer agent where the rule names one, else of its API.
-std::string transfer_address(const sluice_endpoint* endpoint) {
+void append_transfer_address(std::string& out, const sluice_endpoint* endpoint) {
     if (endpoint == nullptr) {
-        return "none";
+        out += "none";
+        return;
     }
     const std::string_view fields = view(endpoint->fields);
     if (const auto members = spans::members_of(fields.empty() ? "{}" : fields)) {
         const auto port = spans::whole_number(spans::value_of(*members, "nixl_port"));
         if (port && *port != 0 && *port <= 65535) {
-            return std::string(view(endpoint->address)) + ":" + std::to_string(*port);
+            out.append(view(endpoint->address)).append(":").append(std::to_string(*port));
+            return;
         }
     }
-    return std::string(view(endpoint->name));
+    out += view(endpoint->name);
 }
 
 }  // namespace
@@ -128,10 +128,16 @@ bool can_split(const sluice_request& request) {
 std::string receipt_id(const sluice_leg& leg) {
     const bool is_prefill = leg.kind == SLUICE_LEG_PREFILL;
     const std::uint64_t request = leg.request == nullptr ? 0 : leg.request->id;
-    return "___prefill_addr_" + transfer_address(is_prefill ? leg.endpoint : leg.peer) +
-           "___decode_addr_" + transfer_address(is_prefill ? leg.peer : leg.endpoint) + "_" +
-           hex(leg.transfer_id) +
-           hex(XXH3_64bits_withSeed(&request, sizeof request, leg.transfer_id));
+    std::string out;
+    out.reserve(160);
+    out += "___prefill_addr_";
+    append_transfer_address(out, is_prefill ? leg.endpoint : leg.peer);
+    out += "___decode_addr_";
+    append_transfer_address(out, is_prefill ? leg.peer : leg.endpoint);
+    out += '_';
+    append_hex(out, leg.transfer_id);
+    append_hex(out, XXH3_64bits_withSeed(&request, sizeof request, leg.transfer_id));
+    return out;
 }
 
 void shrink(Edits& body, std::string_view path) {

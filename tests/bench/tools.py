@@ -60,7 +60,7 @@ class Children:
                             build / "lib" / "sluice" / "plugins", "--api-listen",
                             f"127.0.0.1:{api}", "--state", pathlib.Path(folder) / f"sluice-{api}.db",
                             "--workers", "1", "--log-level", "warn", "--drain-timeout", "1"])
-        wait_port(api, 120)
+        wait_port(api, 300)
         for rule in rules:
             urllib.request.urlopen(urllib.request.Request(
                 f"http://127.0.0.1:{api}/netlox/v1/config/loadbalancer", json.dumps(rule).encode(),

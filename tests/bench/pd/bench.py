@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A request on two engines, in one run with the two legs called directly and with plain requests.
 
-    bench.py BUILD_DIR [--rounds 5] [--latency 400] [--requests 4000] [--counts] [--out F.json]
+    bench.py BUILD_DIR [--rounds 5] [--latency 400] [--requests 4000] [--counts [N]] [--out F.json]
 
 Two prefill, two decode and two plain engines (bench-pd-engine) that compute nothing; one gateway with
 one worker and a rule each for pairs, for pairs that route by prefix, and for the plain engines.
@@ -110,14 +110,14 @@ def measure_counts(bench, pid, requests, profiles):
     for way in WAYS:
         out["syscalls"][way] = {}
         for cell in CELLS:
-            total, done = syscalls(pid, bench.folder, lambda: bench.work(way, cell, requests / 4))
+            total, done = syscalls(pid, bench.folder, lambda: bench.work(way, cell, requests))
             out["syscalls"][way][cell] = total / done
     traced = Callgrind(bench, bench.build, bench.folder, bench.new_rules())
     for way in WAYS:
         out["instructions"][way] = {}
         for cell in CELLS:
-            bench.work(way, cell, requests / 16)  # warm
-            total, done = traced.instructions(lambda: bench.work(way, cell, requests / 4))
+            bench.work(way, cell, requests / 4)  # warm
+            total, done = traced.instructions(lambda: bench.work(way, cell, requests))
             out["instructions"][way][cell] = total / done
             if profiles:
                 traced.dump(f"{way} {cell}")
@@ -158,7 +158,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--latency", type=int, default=400, help="rounds of the client, 0 for none")
     parser.add_argument("--requests", type=int, default=4000, help="of a batch, 0 for none")
-    parser.add_argument("--counts", action="store_true")
+    parser.add_argument("--counts", type=int, nargs="?", const=1000, default=0, help="requests of a batch")
     parser.add_argument("--profiles", help="folder for callgrind's profiles")
     parser.add_argument("--out")
     options = parser.parse_args()
@@ -179,7 +179,7 @@ def main():
                             {w: {c: statistics.median(v) for c, v in cells.items()}
                              for w, cells in cpu.items()}, ".1f")
             if options.counts:
-                result.update(measure_counts(bench, pid, 4000, options.profiles))
+                result.update(measure_counts(bench, pid, options.counts, options.profiles))
                 print_table("instructions a request", result["instructions"], ",.0f")
                 print_table("system calls a request", result["syscalls"], ".2f")
         finally:
