@@ -121,7 +121,7 @@ def test_a_prefill_that_is_late_gives_its_place_to_the_next(gateway, engines, pl
     prefill, decode = engines(2)
     prefill.arm("hang", 1)
     vip = gateway.vip()
-    gateway.create(pd_rule(vip, [prefill], [decode], pd_prefill_timeout_ms=1500, **ONE))
+    gateway.create(pd_rule(vip, [prefill], [decode], pd_prefill_timeout_ms=5000, **ONE))
     with RawClient(vip, limit_s=60) as first, RawClient(vip, limit_s=60) as second:
         ask(first, "first")
         wait_until(lambda: posts(prefill), 10, "the first is there")

@@ -229,8 +229,10 @@ def test_other_tokens_than_ours_are_a_mismatch_that_is_seen(gateway, pool):
 
 
 def write_key(path, key):
-    with open(path, "w", encoding="ascii", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+    """Whole at once: half a key is another key."""
+    with open(path + ".new", "w", encoding="ascii", opener=lambda p, f: os.open(p, f, 0o600)) as file:
         file.write(key + "\n")
+    os.replace(path + ".new", path)
 
 
 def signature(key):
@@ -261,5 +263,6 @@ def test_hand_offs_are_signed_and_a_new_key_needs_no_edit(gateway, pool, tmp_pat
     write_key(path, "second-key")
     wait_until(lambda: complete(vip, prompt(), max_tokens=2).status == 200)
     log = gateway.log()
-    assert log.count("hand-offs are refused for their signature") == 1
+    # Once a key; what was signed with the first may be refused when the second is known already.
+    assert 1 <= log.count("hand-offs are refused for their signature") <= 2
     assert "first-key" not in log and "second-key" not in log and path not in log
