@@ -68,6 +68,9 @@ net::Task<void> Exchange::run() {
     if (refusal_) {
         co_await answer_refusal();
     }
+    if (pd_) {
+        co_await pd_->let_go();
+    }
     settle();
 }
 
@@ -118,15 +121,17 @@ net::Task<void> Exchange::answer_refusal() {
     }
 }
 
-// Whether an engine could take the body for JSON: by its type, in any case of letters, without one,
-// or because it looks like an object whatever the type says.
+// Whether an engine could take the body for JSON: by its route, by its type, in any case of
+// letters, without one (an empty one is none), or because it looks like an object whatever the type
+// says.
 bool Exchange::is_json_body() const noexcept {
     const std::size_t first = body_.find_first_not_of(" \t\r\n");
     if (first == std::string_view::npos) {
         return false;
     }
     const http::Header* type = client_.head().find("Content-Type");
-    if (type == nullptr || body_[first] == '{') {
+    if (type == nullptr || type->value.empty() || body_[first] == '{' ||
+        route::api_of(client_.head().path) != route::Api::Other) {
         return true;
     }
     const std::string_view value = type->value.substr(0, type->value.find(';'));
@@ -270,14 +275,23 @@ bool Exchange::edit_body() {
     edits_.emplace(*facts_.body);
     if (rule.handoff != rules::Handoff::Pass) {
         auto nested = worker_.readers.take();
-        const std::string_view reserved =
+        const auto reserved =
             route::find_reserved(*facts_.body, service_->traits.reserved_fields, *nested);
-        if (!reserved.empty() && rule.handoff == rules::Handoff::Refuse) {
+        if (!reserved) {
+            worker_.readers.give_back(std::move(nested));
+            const bool is_large = reserved.error().code == Code::Limit;
+            return refuse({400,
+                           is_large ? "too_many_members" : "invalid_json",
+                           "the member " + reserved.error().what +
+                               (is_large ? " has too many members" : " cannot be read"),
+                           {}});
+        }
+        if (!reserved->empty() && rule.handoff == rules::Handoff::Refuse) {
             worker_.readers.give_back(std::move(nested));
             return refuse({400, "handoff_field_not_allowed",
-                           "this member may only be set between engines", reserved});
+                           "this member may only be set between engines", *reserved});
         }
-        if (!reserved.empty()) {
+        if (!reserved->empty()) {
             route::drop_reserved(*facts_.body, service_->traits.reserved_fields, *nested, *edits_);
         }
         worker_.readers.give_back(std::move(nested));

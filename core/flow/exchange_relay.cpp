@@ -19,7 +19,7 @@ net::Task<void> Exchange::relay() {
         worker_.metrics.stream_began(receipt_.model);
     }
     const bool is_prefilling = pd_ && pd_->is_prefilling();
-    if (!is_prefilling) {
+    if (!pd_ || !pd_->needs_body()) {
         client_.release_body();
     }
     // What prefill had cached stands in the place of what decode was given.

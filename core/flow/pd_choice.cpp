@@ -2,12 +2,19 @@
 // and what is remembered of the choice.
 #include <algorithm>
 
+#include "core/base/log.hpp"
 #include "core/flow/pd_exchange.hpp"
 
 namespace sluice::flow {
 
+// Nobody is found for who has lost each choice to others, or to edits, for so long.
 route::Decision PdExchange::choose(std::uint32_t role) {
     while (true) {
+        if (++choices_ > kMostChoices) {
+            log::warn("a request was given no endpoint it could keep",
+                      {{"request_id", x_.receipt_.id}, {"choices", kMostChoices}});
+            return {};
+        }
         route::Question question = x_.question();
         question.role = role;
         question.chain = spec_.is_cache_aware ? &chain_ : nullptr;

@@ -215,6 +215,13 @@ PdExchange::Step PdExchange::judge_decode(int status, std::string_view body) {
         default:
             break;
     }
+    if (step == Step::Answered) {
+        is_refused_ = may_release_ && status >= 400 && status < 500 && status != 429;
+        const bool is_whole = x_.status_ < 300 || x_.leg_.upstream().is_complete();
+        if (!is_whole || tells_of_engines(body)) {
+            return hide_error(status);
+        }
+    }
     if (step == Step::Again || step == Step::Rebuilt) {
         x_.leg_.record().verdict = next == SLUICE_NEXT_BUSY      ? "busy"
                                    : next == SLUICE_NEXT_REBUILD ? "rebuilt"
@@ -257,6 +264,14 @@ void PdExchange::decode_began() {
 void PdExchange::decode_broke(bool has_bytes) {
     PdCounters& counters = x_.worker_.pd_metrics.counters;
     (has_bytes ? counters.decode_died : counters.decode_zero_byte).add();
+}
+
+net::Task<void> PdExchange::let_go() {
+    if (is_refused_) {
+        // What was refused was not read.
+        handoff_.take_back();
+        co_await release_blocks();
+    }
 }
 
 // The client left after prefill had answered: its engine holds blocks for nobody. A decode leg is

@@ -190,7 +190,7 @@ PdExchange::Step PdExchange::interrupted() {
     return Step::Over;
 }
 
-PdExchange::Step PdExchange::cure(PdFault fault) {
+PdExchange::Step PdExchange::cure(PdFault fault, std::string_view words) {
     PdCounters& counters = x_.worker_.pd_metrics.counters;
     const bool is_prefill = fault <= PdFault::PrefillRestart;
     const std::size_t index = is_prefill ? prefill_.index : decode_.index;
@@ -238,7 +238,7 @@ PdExchange::Step PdExchange::cure(PdFault fault) {
     }
     x_.refuse({advice.refusal.status,
                advice.refusal.code,
-               std::string(advice.refusal.message),
+               std::string(words.empty() ? advice.refusal.message : words),
                {},
                "api_error"});
     return Step::Over;

@@ -50,9 +50,12 @@ public:
     bool has_spare() const { return has_other(rules::kRoleWhole, SIZE_MAX); }
     // Two legs answer, or would have.
     bool is_split() const noexcept { return is_split_; }
-    // Prefill goes on beside the answer: it may need the client's body, and may still say what it
-    // had cached.
+    // Prefill goes on beside the answer, and may still say what it had cached.
     bool is_prefilling() const noexcept { return is_prefilling_; }
+    // A leg may be sent yet, or is on its way up.
+    bool needs_body() const noexcept { return is_prefilling_ || is_refused_; }
+    // After the answer: blocks that decode was to read and refused are given back.
+    net::Task<void> let_go();
     // The first bytes of the decode leg's answer are there.
     void decode_began();
     // The answer broke off.
@@ -105,9 +108,12 @@ private:
                           sluice_error& err) const;
     std::string_view object_for_decode();
     net::Task<void> release_blocks();
-    Step cure(PdFault fault);
+    // `words`: what the client is told in the place of the table's, if it is refused.
+    Step cure(PdFault fault, std::string_view words = {});
     Step spare(const PdRefusal& refusal, bool is_prefill_missing);
     Step relay_prefill();
+    bool tells_of_engines(std::string_view error) const;
+    Step hide_error(int status);
     Step interrupted();
     route::LegAsk ask_of(std::uint32_t kind);
     sluice_status build(LegEdits& edits, const route::LegAsk& ask);
@@ -117,6 +123,8 @@ private:
     void learn_prefix();
     void learn_session();
 
+    // Of one request, both roles. More than retries, endpoints and edits ever come to.
+    static constexpr std::uint32_t kMostChoices = 1000;
     // How long a leg is kept that only lets blocks go.
     static constexpr std::uint64_t kReleaseMs = 500;
 
@@ -136,6 +144,7 @@ private:
     bool is_prefill_rebuilt_ = false;
     bool is_decode_rebuilt_ = false;
     std::uint32_t attempt_ = 0;
+    std::uint32_t choices_ = 0;
     std::uint64_t transfer_id_ = 0;
     std::uint64_t park_until_us_ = 0;  // 0 = did not wait yet
     std::uint64_t queued_us_ = 0;
@@ -160,6 +169,7 @@ private:
     Leg::End prefill_end_ = Leg::End::Head;
     bool is_prefilling_ = false;  // beside the decode leg
     bool is_prefill_bad_ = false;
+    bool is_refused_ = false;    // decode turned down what it was handed
     bool is_answering_ = false;  // what the decode leg says goes to the client
     bool is_read_ = false;       // a decode engine answered from what prefill holds
     net::TaskGroup beside_;      // ends first: it uses all of the above

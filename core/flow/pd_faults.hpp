@@ -21,6 +21,7 @@ enum class PdFault : std::uint8_t {
     PrefillBusy,          // full, by its own word
     PrefillBroken,        // it answered that something is wrong with it
     PrefillBrokenBeside,  // the same, while decode waited for it
+    PrefillUnusable,      // what it answered says nothing
     PrefillRestart,       // by the adapter's word both legs are to be run again
     NoDecode,
     DecodeUnreached,

@@ -213,8 +213,7 @@ PdExchange::Step PdExchange::act_on_reply() {
             break;
     }
     record.verdict = "unusable";
-    x_.refuse({502, "pd_prefill_failed", heard_.reason, {}, "api_error"});
-    return Step::Over;
+    return cure(PdFault::PrefillUnusable, heard_.reason);
 }
 
 // The engine says what the prompt is to it: whether our tokens are its own.
@@ -238,6 +237,27 @@ void PdExchange::note_prompt_ids() {
     }
 }
 
+// Some engines answer an error with the body they were sent, in a spelling of their own.
+bool PdExchange::tells_of_engines(std::string_view error) const {
+    const auto& reserved = x_.service_->traits.reserved_fields;
+    return std::any_of(reserved.begin(), reserved.end(), [error](const std::string& name) {
+        const std::size_t dot = name.rfind('.');
+        const std::size_t begin = dot == std::string::npos ? 0 : dot + 1;
+        return error.find(std::string_view(name).substr(begin)) != std::string_view::npos;
+    });
+}
+
+// What an engine said of another engine is not the client's: it is told that it was refused.
+PdExchange::Step PdExchange::hide_error(int status) {
+    const bool is_clients = status < 500;
+    x_.refuse({static_cast<std::uint16_t>(status),
+               "pd_leg_refused",
+               is_clients ? "an endpoint refused the request" : "an endpoint failed",
+               {},
+               is_clients ? "invalid_request_error" : "api_error"});
+    return Step::Over;
+}
+
 PdExchange::Step PdExchange::relay_prefill() {
     Leg& leg = prefill_leg_.leg();
     ReplyHead& head = prefill_leg_.head();
@@ -249,9 +269,14 @@ PdExchange::Step PdExchange::relay_prefill() {
     if ((status == 429 || status == 503) && head.header("Retry-After").empty()) {
         head.ask_to_come_later();
     }
+    std::string body = prefill_leg_.take_body();
+    if (prefill_leg_.is_cut() || tells_of_engines(body)) {
+        prefill_leg_.close();
+        return hide_error(status);
+    }
     x_.ready_.emplace();
     x_.ready_->status = status;
-    x_.ready_->body = prefill_leg_.take_body();
+    x_.ready_->body = std::move(body);
     for (const http::Header& h : head.for_client(x_.receipt_.id, false)) {
         x_.ready_->headers.emplace_back(h.name, h.value);
     }

@@ -129,7 +129,9 @@ void PrefillLeg::tell_breaker(std::uint32_t next) {
     const int status = leg_.status();
     const bool is_load = next == SLUICE_NEXT_BUSY || status == 429 ||
                          (status == 503 && !head_.header("Retry-After").empty());
-    if (status < 500 && status != 429) {
+    if (next == SLUICE_NEXT_FAIL && status < 300) {
+        leg_.permit().failed("its answer cannot be used", scene_.now_us());
+    } else if (status < 500 && status != 429) {
         leg_.permit().answered();
         leg_.permit().completed();
         leg_.endpoint().note_answered();

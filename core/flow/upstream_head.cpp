@@ -59,7 +59,9 @@ void write_upstream_head(const UpstreamHead& in, std::string& out) {
             }
             continue;
         }
-        if (http::is_hop_by_hop(header.name, in.connection) ||
+        // What a body is read by is not for the client's Connection to take away.
+        const bool is_type = http::equals_ignore_case(header.name, "content-type");
+        if ((http::is_hop_by_hop(header.name, in.connection) && !is_type) ||
             starts_with_ignore_case(header.name, "x-sluice-") ||
             (!in.authorization.empty() && http::equals_ignore_case(header.name, "authorization")) ||
             http::find_header(in.replaced, header.name) != nullptr) {

@@ -18,31 +18,40 @@ Split split(std::string_view reserved) noexcept {
 
 // The object member `outer`, viewed; null when it is no object. The last of equal names is what
 // the engine reads.
-const json::Body* inside(const json::Body& body, std::string_view outer, json::BodyReader& nested) {
+Result<const json::Body*> inside(const json::Body& body, std::string_view outer,
+                                 json::BodyReader& nested) {
     const json::Field* field = body.find(outer);
     if (field == nullptr || field->type != json::Type::Object) {
-        return nullptr;
+        return static_cast<const json::Body*>(nullptr);
     }
     const auto object = nested.parse(body.value(*field));
-    return object ? *object : nullptr;
+    if (!object) {
+        return Error{object.error().code, std::string(outer)};
+    }
+    return *object;
 }
 
 }  // namespace
 
-std::string_view find_reserved(const json::Body& body, std::span<const std::string> reserved,
-                               json::BodyReader& nested) {
+Result<std::string_view> find_reserved(const json::Body& body,
+                                       std::span<const std::string> reserved,
+                                       json::BodyReader& nested) {
+    std::string_view found;
     for (const std::string& name : reserved) {
         const auto [outer, inner] = split(name);
-        if (inner.empty()) {
-            if (body.find(outer) != nullptr) {
-                return name;
+        bool is_there = inner.empty() && body.find(outer) != nullptr;
+        if (!inner.empty()) {
+            const auto object = inside(body, outer, nested);
+            if (!object) {
+                return object.error();
             }
-        } else if (const json::Body* object = inside(body, outer, nested);
-                   object != nullptr && object->find(inner) != nullptr) {
-            return name;
+            is_there = *object != nullptr && (*object)->find(inner) != nullptr;
+        }
+        if (is_there && found.empty()) {
+            found = name;
         }
     }
-    return {};
+    return found;
 }
 
 void drop_reserved(const json::Body& body, std::span<const std::string> reserved,
@@ -53,7 +62,8 @@ void drop_reserved(const json::Body& body, std::span<const std::string> reserved
             edits.erase(outer);
             continue;
         }
-        const json::Body* object = inside(body, outer, nested);
+        const auto viewed = inside(body, outer, nested);
+        const json::Body* object = viewed ? *viewed : nullptr;
         if (object == nullptr || object->find(inner) == nullptr) {
             continue;
         }

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/result.hpp"
 #include "core/json/body.hpp"
 #include "core/json/edits.hpp"
 
@@ -18,10 +19,13 @@ namespace sluice::route {
 
 // The first reserved member that stands in the body ("a", or "a.b" for a member of a member);
 // empty when there is none. `nested` is a reader of its own, for members of members.
-std::string_view find_reserved(const json::Body& body, std::span<const std::string> reserved,
-                               json::BodyReader& nested);
+// Errors: an object that one may stand in and that cannot be read, with Code::Limit for too many
+//         members: an engine may read what we do not. `what` is its name.
+Result<std::string_view> find_reserved(const json::Body& body,
+                                       std::span<const std::string> reserved,
+                                       json::BodyReader& nested);
 
-// Removes all of them.
+// Removes all of them. Precondition: find_reserved() is no error.
 void drop_reserved(const json::Body& body, std::span<const std::string> reserved,
                    json::BodyReader& nested, json::Edits& edits);
 

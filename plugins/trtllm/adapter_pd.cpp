@@ -81,19 +81,17 @@ sluice_status Adapter::build_leg(const sluice_leg& leg, sluice_leg_out& out) {
 
 std::uint32_t Adapter::unsigned_leg(const sluice_leg& leg, sluice_error* err) const {
     const auto key = shared_.key.key();
-    const std::string why =
-        "endpoint " + name_of(leg.endpoint) +
-        (key->text.empty() ? " takes signed hand-offs only: trt_disagg_key_file must hold its "
-                             "internal_request_auth_key"
-                           : " does not accept the gateway's signature: trt_disagg_key_file holds "
-                             "another key than its internal_request_auth_key");
     Attachment* at = attached(leg.at);
     if (at == nullptr || at->may_tell_of_key(key->serial)) {
         host_.error("hand-offs are refused for their signature",
                     {{"endpoint", name_of(leg.endpoint)},
-                     {"reason", key->text.empty() ? "there is no key" : "it is of another key"}});
+                     {"reason", key->text.empty()
+                                    ? "trt_disagg_key_file must hold its internal_request_auth_key"
+                                    : "trt_disagg_key_file holds another key than its "
+                                      "internal_request_auth_key"}});
     }
-    (void)report(err, SLUICE_E_CONFIG, why);
+    (void)report(err, SLUICE_E_CONFIG,
+                 "the generation endpoint does not accept what it was handed for its signature");
     return SLUICE_NEXT_FAIL;
 }
 
@@ -144,9 +142,10 @@ std::uint32_t Adapter::prefilled(const sluice_leg& leg, const sluice_reply& repl
     }
     const auto read = read_context_reply(text(reply.body));
     if (!read) {
-        (void)report(
-            err, SLUICE_E_PROTOCOL,
-            "context endpoint " + name + " answered with something that is no JSON object");
+        (void)report(err, SLUICE_E_PROTOCOL,
+                     "the context endpoint answered with something that is no JSON object");
+        host_.warn("a context endpoint's answer cannot be used",
+                   {{"endpoint", name}, {"reason", "it is no JSON object"}});
         return SLUICE_NEXT_FAIL;
     }
     out.cached_tokens = read->cached_tokens();
@@ -167,7 +166,7 @@ std::uint32_t Adapter::prefilled(const sluice_leg& leg, const sluice_reply& repl
             borrow(is_stream ? "text/event-stream; charset=utf-8" : "application/json"));
         if (typed != SLUICE_OK || write(out.body, answer) != SLUICE_OK) {
             (void)report(err, SLUICE_E_LIMIT,
-                         "the answer of context endpoint " + name + " is too long");
+                         "the context endpoint's answer is too long");
             return SLUICE_NEXT_FAIL;
         }
         return SLUICE_NEXT_ANSWER;

@@ -79,6 +79,19 @@ bool keeps_whole(std::string_view name, std::string_view value, std::uint32_t al
     return false;
 }
 
+// What a context leg is sent something else for: where the generation worker may refuse it, the
+// context worker would have computed for nothing.
+bool is_refused_by_generation(const Edits& body) {
+    const auto value_of = [&body](std::string_view name) -> std::string_view {
+        const sluice_field* field = body.find(name);
+        return field == nullptr || field->type == SLUICE_JSON_NULL ? std::string_view()
+                                                                   : body.value(*field);
+    };
+    const std::string_view stream = value_of("stream");
+    return (!stream.empty() && stream != "true" && stream != "false") ||
+           (stream != "true" && !value_of("stream_options").empty());
+}
+
 // 0 where it is none, 2 for any number more than one.
 std::size_t prompts_in(const sluice_field& field, std::string_view value) {
     if (field.type == SLUICE_JSON_STRING) {
@@ -126,7 +139,8 @@ Split split_of(const sluice_request& request, std::uint32_t all_accept) {
             ++prompts;
         }
     }
-    return {is_whole || prompts != 1 ? Split::Kind::Whole : Split::Kind::Pair, {}};
+    is_whole = is_whole || prompts != 1 || is_refused_by_generation(body);
+    return {is_whole ? Split::Kind::Whole : Split::Kind::Pair, {}};
 }
 
 }  // namespace sluice::trtllm

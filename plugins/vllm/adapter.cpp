@@ -145,9 +145,10 @@ std::uint32_t Adapter::prefilled(const sluice_leg& leg, const sluice_reply& repl
     const bool is_cut = (reply.flags & SLUICE_REPLY_CUT) != 0;
     const auto read = is_cut ? PrefillReply{} : read_prefill_reply(text(reply.body));
     if (!read) {
-        (void)report(
-            err, SLUICE_E_PROTOCOL,
-            "prefill endpoint " + name + " answered with something that is no JSON object");
+        (void)report(err, SLUICE_E_PROTOCOL,
+                     "the prefill endpoint answered with something that is no JSON object");
+        host_.warn("a prefill endpoint's answer cannot be used",
+                   {{"endpoint", name}, {"reason", "it is no JSON object"}});
         return SLUICE_NEXT_FAIL;
     }
     std::string_view fault = "the reply is too long to be kept";

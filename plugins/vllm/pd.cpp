@@ -33,6 +33,35 @@ bool is_one_prompt(const Edits& body, const sluice_field& field) {
     return elements && elements->size() == 1;
 }
 
+bool is_flag(std::string_view value) {
+    return value == "true" || value == "false" || value == "null";
+}
+
+// What a prefill leg is sent something else for: where decode may refuse it, prefill would have
+// computed for nothing, and would hold the blocks.
+bool is_refused_by_decode(const Edits& body) {
+    const auto value_of = [&body](std::string_view name) -> std::string_view {
+        const sluice_field* field = body.find(name);
+        return field == nullptr || field->type == SLUICE_JSON_NULL ? std::string_view()
+                                                                   : body.value(*field);
+    };
+    std::optional<std::uint64_t> most;
+    for (const std::string_view name : {"max_tokens", "max_completion_tokens"}) {
+        const std::string_view value = value_of(name);
+        const auto number = spans::whole_number(value);
+        if (!value.empty() && !number) {
+            return true;
+        }
+        most = number ? number : most;
+    }
+    const std::string_view stream = value_of("stream");
+    const std::string_view least = value_of("min_tokens");
+    const auto number = spans::whole_number(least);
+    return (!stream.empty() && !is_flag(stream)) ||
+           (stream != "true" && !value_of("stream_options").empty()) ||
+           (!least.empty() && (!number || (most && *number > *most)));
+}
+
 // What only one engine alone can answer, or what would make the prompts of the legs differ.
 bool keeps_whole(const Edits& body, const sluice_field& field) {
     const std::string_view name = view(field.name);
@@ -122,7 +151,7 @@ bool can_split(const sluice_request& request) {
             }
         }
     }
-    return prompts == 1;
+    return prompts == 1 && !is_refused_by_decode(body);
 }
 
 std::string receipt_id(const sluice_leg& leg) {

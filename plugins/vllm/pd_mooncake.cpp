@@ -1,6 +1,8 @@
 // Mooncake: both legs run at once and meet by a transfer id; decode is told where prefill's
 // bootstrap server is and which engine of it computes. A decode leg without all three computes by
 // itself, one whose prefill never starts waits: the legs are built only when both can be.
+#include <algorithm>
+
 #include "plugins/vllm/pd.hpp"
 
 namespace sluice::vllm {
@@ -86,7 +88,9 @@ std::optional<std::map<std::uint32_t, std::string>> parse_bootstrap(std::string_
         const std::string_view id = members
                                         ? spans::plain_text(spans::value_of(*members, "engine_id"))
                                         : std::string_view();
-        if (!rank || *rank > 1024 || id.empty() || id.size() > 256) {
+        const bool is_plain = std::all_of(id.begin(), id.end(),
+                                          [](char c) { return c > 0x20 && c < 0x7F; });
+        if (!rank || *rank > 1024 || id.empty() || id.size() > 256 || !is_plain) {
             return std::nullopt;
         }
         out[static_cast<std::uint32_t>(*rank)] = id;

@@ -192,13 +192,36 @@ def test_another_decode_gets_the_same_hand_off(gateway, pool, plain):
 
 # --- decode
 
-def test_a10_a_4xx_of_decode_is_relayed_and_counted_as_a_lease(gateway, pool):
+def test_a10_a_4xx_of_decode_is_relayed_and_the_blocks_are_given_back(gateway, pool):
     vip, (prefill,), (decode,), _ = pool(1, 1)
     decode.arm("status:400")
     reply = exchange(vip, "POST", "/v1/completions",
-                     {"model": "tiny", "prompt": prompt(), "stream": True})
+                     {"model": "tiny", "prompt": prompt(), "stream": True},
+                     [("X-Request-Id", "refused")])
     assert reply.status == 400 and reply.header("Content-Type").startswith("application/json")
+    assert [leg[0::2] for leg in legs(gateway, "refused")] == [
+        ("prefill", "handed_over"), ("decode", "relayed"), ("decode", "released")]
+    assert gateway.metric("loxilb_pd_leases_outstanding") == 0
+    assert not held(prefill)
+
+
+def test_e8_a_4xx_of_decode_that_refuses_to_give_back_is_counted_as_a_lease(gateway, pool):
+    vip, _, (decode,), _ = pool(1, 1)
+    decode.arm("status:400", 0)
+    assert complete(vip, prompt(), request_id="kept").status == 400
+    assert gateway.receipt("kept")["legs"][-1]["verdict"] == "released"
     assert gateway.metric("loxilb_pd_leases_outstanding") == 1
+
+
+@pytest.mark.parametrize("fields", [
+    {"stream_options": {"include_usage": True}}, {"max_tokens": -1}, {"max_tokens": "abc"},
+    {"min_tokens": 9, "max_tokens": 4}, {"stream": "maybe"}])
+def test_what_only_decode_would_refuse_is_not_prefilled(gateway, pool, plain, fields):
+    vip, (prefill,), _, _ = pool(1, 1)
+    body = {"model": "tiny", "prompt": prompt(), "max_tokens": 4, **fields}
+    ours, theirs = (exchange(a, "POST", "/v1/completions", body) for a in (vip, plain.address))
+    assert ours.status == theirs.status == 400
+    assert not posts(prefill)
 
 
 @pytest.mark.parametrize("fault", ["reset", "close"])

@@ -129,6 +129,43 @@ def test_a_failed_prefill_is_a_502_in_the_adapters_words_and_ends_decode(gateway
         assert gone.wait(10), "decode is ended"
 
 
+def test_another_prefill_is_asked_when_an_answer_cannot_be_used(gateway):
+    met = []
+
+    def decode_script(call):
+        wait_until(lambda: call.json()["room"] in met, 10, "prefill is in the room")
+        call.reply(200, ANSWER)
+
+    def prefill_script(call):
+        call.reply(200)
+        met.append(call.json()["room"])
+
+    with RawEngine(lambda call: call.reply(500)) as broken, RawEngine(prefill_script) as good, \
+            RawEngine(decode_script) as decode:
+        vip = gateway.vip()
+        gateway.create(rule(vip, [(broken.address, {"ep_role": 1}), (good.address, {"ep_role": 1}),
+                                  (decode.address, {"ep_role": 2})], engine="rooms",
+                            pd_disagg_mode=True))
+        for _ in range(4):
+            assert complete(vip, "p").json()["choices"] == ANSWER["choices"]
+        assert asked(broken)
+
+
+@pytest.mark.parametrize("leg", ["prefill", "decode"])
+def test_an_error_that_repeats_what_engines_say_to_each_other_is_told_without_it(gateway, leg):
+    def say(call):
+        call.reply(422, {"detail": f"{{'prompt': 'p', 'room': {call.json()['room']}}}"})
+
+    def wait(call):
+        call.hang()
+
+    scripts = {"prefill": (say, wait), "decode": (wait, say)}[leg]
+    with RawEngine(scripts[0]) as prefill, RawEngine(scripts[1]) as decode:
+        reply = complete(start(gateway, prefill.address, decode.address), "p")
+        assert (reply.status, reply.json()["error"]["code"]) == (422, "pd_leg_refused")
+        assert b"room" not in reply.body
+
+
 def test_a_refusal_of_prefill_is_the_clients(gateway):
     with RawEngine(lambda call: call.reply(422, {"detail": "no"})) as prefill, \
             RawEngine(lambda call: call.hang()) as decode:
@@ -139,18 +176,18 @@ def test_a_refusal_of_prefill_is_the_clients(gateway):
 
 
 def test_a_room_is_never_entered_twice(gateway):
-    deaths = [1]
+    deaths, open_rooms = [1], set()
 
     def die_once(call):
         if deaths:
             deaths.pop()
             call.close()
         else:
+            open_rooms.add(call.json()["room"])
             call.reply(200)
 
     def meet(call):
-        wait_until(lambda: any(b["room"] == call.json()["room"] for b in asked(prefill)) and not deaths,
-                   10, "prefill came")
+        wait_until(lambda: call.json()["room"] in open_rooms, 10, "prefill is in the room")
         call.reply(200, ANSWER)
 
     with RawEngine(die_once) as prefill, RawEngine(meet) as decode:

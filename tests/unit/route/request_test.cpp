@@ -109,10 +109,40 @@ TEST_SUITE("route/handoff") {
             const std::string text = padded(row.body);
             const auto body = reader.parse(text);
             REQUIRE(body);
-            CHECK(route::find_reserved(**body, reserved, nested) == row.first);
+            const auto found = route::find_reserved(**body, reserved, nested);
+            REQUIRE(found);
+            CHECK(*found == row.first);
             json::Edits edits(**body);
             route::drop_reserved(**body, reserved, nested, edits);
             CHECK(joined(edits) == row.want);
+        }
+    }
+}
+
+TEST_SUITE("route/handoff") {
+    TEST_CASE("an object that cannot be looked into is no object without reserved members") {
+        const std::vector<std::string> reserved = {"kv_transfer_params", "vllm_xargs.mode"};
+        std::string many = R"({"vllm_xargs":{)";
+        for (int i = 0; i < 1100; ++i) {
+            many += "\"x" + std::to_string(i) + "\":1,";
+        }
+        many += R"("mode":1}})";
+        for (const auto& [text, code] :
+             {std::pair{std::string(R"({"vllm_xargs":{"a":NaN,"mode":1}})"), Code::Protocol},
+              std::pair{std::string(R"({"vllm_xargs":{"\ud800":1,"mode":1}})"), Code::Protocol},
+              std::pair{many, Code::Limit}}) {
+            CAPTURE(text.substr(0, 60));
+            json::BodyReader reader;
+            json::BodyReader nested;
+            const std::string body_text = padded(text);
+            const auto body = reader.parse(body_text);
+            if (!body) {
+                continue;  // then it does not get so far
+            }
+            const auto found = route::find_reserved(**body, reserved, nested);
+            REQUIRE_FALSE(found);
+            CHECK(found.error().code == code);
+            CHECK(found.error().what == "vllm_xargs");
         }
     }
 }
