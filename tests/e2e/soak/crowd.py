@@ -20,6 +20,8 @@ from verdict import Right, Wrong, verdict
 
 LIMIT_S = 60  # of one request; later is silence
 MENU = 150
+USERS = 20_000  # more than sessions are kept
+KEPT_S = 5  # a connection is not used after so long: the gateway ends idle ones
 WORDS = ("water stone river light engine table paper number garden window market summer winter letter "
          "bridge circle people little great small before after under between the a of and to in").split()
 DONE = b"data: [DONE]\n\n"
@@ -120,6 +122,7 @@ class Crowd:
         self.counts = collections.Counter()  # by (pool, how it ended)
         self.faults = []
         self.stopping = False
+        self.users = 0
         rng = random.Random(seed)
         self.corpus = " ".join(rng.choices(WORDS, k=60_000))
         for pool in pools:
@@ -183,7 +186,7 @@ class Crowd:
             except Exception as e:  # no whole answer in time, or none a client can read
                 self.fault(pool, f"{type(e).__name__} {e}")
                 lines.pop(pool.name, None)
-        for line in lines.values():
+        for line, _ in lines.values():
             line.close()
         for one in plain.values():
             if one.line:
@@ -206,15 +209,21 @@ class Crowd:
             sent["stream"] = True
             if rng.random() < 0.5:
                 sent["stream_options"] = {"include_usage": True}
-        if rng.random() < 0.5:
-            sent["user"] = f"user {rng.randrange(20_000)}"
+        if rng.random() < 0.8:
+            self.users = (self.users + rng.randrange(3)) % USERS
+            sent["user"] = f"user {self.users}"
         if rng.random() < 0.02:
             sent.update(pool.foreign)
         name = None
         if rng.random() < 0.3:
             name = f"{rng.getrandbits(60):x}"
             headers.append(("X-Request-Id", name))
-        line = lines.pop(pool.name, None) or await Line.to(pool.vip)
+        line, until = lines.pop(pool.name, (None, 0))
+        now = asyncio.get_running_loop().time()
+        if line and until < now:
+            line.close()
+            line = None
+        line = line or await Line.to(pool.vip)
         data = request_bytes("POST", path, sent, headers)
         if rng.random() < 0.12:
             await self.leave(rng, line, data)
@@ -232,7 +241,7 @@ class Crowd:
         if "text/event-stream" in fields.get("content-type", ""):
             is_kept = is_kept and said.endswith(DONE)
         if is_kept and rng.random() < 0.8:
-            lines[pool.name] = line
+            lines[pool.name] = line, asyncio.get_running_loop().time() + KEPT_S
         else:
             line.close()
         right = await self.right(pool, plain, place, path, body) if status == 200 else None

@@ -14,10 +14,12 @@ LEASE_S = {"nixl": 10, "trtllm": 60, "mooncake": 15}
 # Blocks of a few dozen prompts: they are used again at once, so what is read late or twice is another
 # prompt's.
 BLOCKS = 6000
+# What is asked for again after an edit that followed no events is read at once: little, or the heap keeps
+# room for it.
 VLLM = ["--block-size", 16, "--num-gpu-blocks-override", BLOCKS, "--max-model-len", 60_000,
         "--kv-events-config", '{"enable_kv_cache_events":true,"endpoint":"tcp://*:0",'
-        '"replay_endpoint":"tcp://127.0.0.1:0"}']
-TRTLLM = ["--tokens-per-block", 16, "--blocks", BLOCKS, "--max-seq-len", 60_000]
+        '"replay_endpoint":"tcp://127.0.0.1:0","buffer_steps":500}']
+TRTLLM = ["--event-buffer-max-size", 1024, "--tokens-per-block", 16, "--blocks", BLOCKS, "--max-seq-len", 60_000]
 
 
 class Engine:
