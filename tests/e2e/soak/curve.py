@@ -43,7 +43,7 @@ class Curve:
 
     def text(self):
         step = max(1, len(self.samples) // 20)
-        return " ".join(f"{t:.0f}s:{kib / 1024:.1f}" for t, kib, _ in self.samples[::step])
+        return " ".join(f"{t:.0f}s:{kib / 1024:.1f}@{n}" for t, kib, n in self.samples[::step])
 
 
 def rss_kib(pid):

@@ -19,7 +19,8 @@ BLOCKS = 6000
 VLLM = ["--block-size", 16, "--num-gpu-blocks-override", BLOCKS, "--max-model-len", 60_000,
         "--kv-events-config", '{"enable_kv_cache_events":true,"endpoint":"tcp://*:0",'
         '"replay_endpoint":"tcp://127.0.0.1:0","buffer_steps":500}']
-TRTLLM = ["--event-buffer-max-size", 1024, "--tokens-per-block", 16, "--blocks", BLOCKS, "--max-seq-len", 60_000]
+TRTLLM = ["--event-buffer-max-size", 1024, "--tokens-per-block", 16, "--blocks", BLOCKS,
+          "--max-seq-len", 60_000]
 
 
 class Engine:
