@@ -318,9 +318,10 @@ net::Task<void> PdExchange::release_blocks() {
                                .headers = edits.headers(),
                                .first_byte_ms = kReleaseMs};
     const Leg::End end = co_await leg.run(sending);
-    leg.record().verdict = "released";
+    const bool is_refused = end == Leg::End::Head && leg.status() >= 300;
+    leg.record().verdict = is_refused ? "refused" : "released";
     leg.record().done_us = x_.scene_.since_start_us();
-    if (!Leg::is_before_begin(end)) {
+    if (!is_refused && !Leg::is_before_begin(end)) {
         handoff_.was_released();
     }
 }

@@ -91,7 +91,8 @@ std::uint32_t Adapter::unsigned_leg(const sluice_leg& leg, sluice_error* err) co
                                       "internal_request_auth_key"}});
     }
     (void)report(err, SLUICE_E_CONFIG,
-                 "the generation endpoint does not accept what it was handed for its signature");
+                 "the generation endpoint does not accept what it was handed for its signature: see "
+                 "trt_disagg_key_file");
     return SLUICE_NEXT_FAIL;
 }
 
@@ -165,8 +166,7 @@ std::uint32_t Adapter::prefilled(const sluice_leg& leg, const sluice_reply& repl
             out.ctx, borrow("Content-Type"),
             borrow(is_stream ? "text/event-stream; charset=utf-8" : "application/json"));
         if (typed != SLUICE_OK || write(out.body, answer) != SLUICE_OK) {
-            (void)report(err, SLUICE_E_LIMIT,
-                         "the context endpoint's answer is too long");
+            (void)report(err, SLUICE_E_LIMIT, "the context endpoint's answer is too long");
             return SLUICE_NEXT_FAIL;
         }
         return SLUICE_NEXT_ANSWER;

@@ -88,8 +88,8 @@ std::optional<std::map<std::uint32_t, std::string>> parse_bootstrap(std::string_
         const std::string_view id = members
                                         ? spans::plain_text(spans::value_of(*members, "engine_id"))
                                         : std::string_view();
-        const bool is_plain = std::all_of(id.begin(), id.end(),
-                                          [](char c) { return c > 0x20 && c < 0x7F; });
+        const bool is_plain =
+            std::all_of(id.begin(), id.end(), [](char c) { return c > 0x20 && c < 0x7F; });
         if (!rank || *rank > 1024 || id.empty() || id.size() > 256 || !is_plain) {
             return std::nullopt;
         }

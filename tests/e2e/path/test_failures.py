@@ -275,6 +275,51 @@ def test_keep_alive_pipelining_and_odd_framings_reach_the_engine_as_one(gateway,
     assert seen["body"].encode() == payload
 
 
+@pytest.mark.parametrize("fields", [
+    [("Content-Type", "")], [("Content-Type", "text/plain")],
+    [("Content-Type", "application/octet-stream")]])
+def test_a_route_that_takes_json_is_sent_nothing_that_was_not_read(gateway, engines, fields):
+    vip = gateway.vip()
+    engine = engines(1)[0]
+    gateway.create(plain_rule(vip, [engine]))
+    for coding in ("utf-16", "utf-32", "utf-8-sig"):
+        body = '{"model":"tiny","prompt":"x"}'.encode(coding)
+        with RawClient(vip) as client:
+            client.send(request_bytes("POST", "/v1/completions", body, fields))
+            reply = client.read_reply()
+        assert (reply.status, reply.json()["error"]["code"]) == (400, "invalid_json")
+    assert not [r for r in engine.requests() if r["method"] == "POST"]
+
+
+def test_a_client_cannot_take_away_what_a_body_is_read_by(gateway, engines):
+    vip = gateway.vip()
+    engine = engines(1)[0]
+    gateway.create(plain_rule(vip, [engine]))
+    with RawClient(vip) as client:
+        client.send(request_bytes("POST", "/v1/completions", b'{"model":"tiny","prompt":"x"}',
+                                  [("Content-Type", "application/json"),
+                                   ("Connection", "close, content-type")]))
+        assert client.read_reply().status == 200
+    seen = [r for r in engine.requests() if r["method"] == "POST"][0]
+    assert {h[0].lower(): h[1] for h in seen["headers"]}["content-type"] == "application/json"
+
+
+def test_an_object_that_cannot_be_looked_into_goes_nowhere(gateway, engines):
+    vip = gateway.vip()
+    engine = engines(1, "--kv-connector", "nixl")[0]
+    gateway.create(plain_rule(vip, [engine]))
+    many = ",".join(f'"x{i}":1' for i in range(1100))
+    for inner, code in (('"a":NaN', "invalid_json"), ('"\\ud800":1', "invalid_json"),
+                        (many, "too_many_members")):
+        body = '{"model":"tiny","prompt":"x","vllm_xargs":{%s,"kv_transfer_params":"x"}}' % inner
+        with RawClient(vip) as client:
+            client.send(request_bytes("POST", "/v1/completions", body.encode(),
+                                      [("Content-Type", "application/json")]))
+            reply = client.read_reply()
+        assert (reply.status, reply.json()["error"]["code"]) == (400, code)
+    assert engine.child.poll() is None
+
+
 def test_no_content_type_hides_a_body_from_the_gateway(gateway, engines):
     vip = gateway.vip()
     engine = engines(1, "--kv-connector", "nixl")[0]

@@ -209,7 +209,7 @@ def test_e8_a_4xx_of_decode_that_refuses_to_give_back_is_counted_as_a_lease(gate
     vip, _, (decode,), _ = pool(1, 1)
     decode.arm("status:400", 0)
     assert complete(vip, prompt(), request_id="kept").status == 400
-    assert gateway.receipt("kept")["legs"][-1]["verdict"] == "released"
+    assert gateway.receipt("kept")["legs"][-1]["verdict"] == "refused"
     assert gateway.metric("loxilb_pd_leases_outstanding") == 1
 
 

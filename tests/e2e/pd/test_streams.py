@@ -118,4 +118,5 @@ def test_e3_a_prefill_that_streams_all_the_same_is_named(gateway, engines):
         reply = complete(vip, prompt())
         assert reply.status == 502
         told = reply.json()["error"]
-        assert told["code"] == "pd_prefill_failed" and prefill.address in told["message"]
+        assert told["code"] == "pd_prefill_failed" and "prefill endpoint" in told["message"]
+        assert prefill.address not in told["message"] and prefill.address in gateway.log()

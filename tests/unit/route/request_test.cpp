@@ -127,21 +127,19 @@ TEST_SUITE("route/handoff") {
             many += "\"x" + std::to_string(i) + "\":1,";
         }
         many += R"("mode":1}})";
-        for (const auto& [text, code] :
-             {std::pair{std::string(R"({"vllm_xargs":{"a":NaN,"mode":1}})"), Code::Protocol},
-              std::pair{std::string(R"({"vllm_xargs":{"\ud800":1,"mode":1}})"), Code::Protocol},
-              std::pair{many, Code::Limit}}) {
+        for (const auto& [text, is_large] :
+             {std::pair{std::string(R"({"vllm_xargs":{"a":NaN,"mode":1}})"), false},
+              std::pair{std::string(R"({"vllm_xargs":{"\ud800":1,"mode":1}})"), false},
+              std::pair{many, true}}) {
             CAPTURE(text.substr(0, 60));
             json::BodyReader reader;
             json::BodyReader nested;
             const std::string body_text = padded(text);
             const auto body = reader.parse(body_text);
-            if (!body) {
-                continue;  // then it does not get so far
-            }
+            REQUIRE(body);
             const auto found = route::find_reserved(**body, reserved, nested);
             REQUIRE_FALSE(found);
-            CHECK(found.error().code == code);
+            CHECK((found.error().code == Code::Limit) == is_large);
             CHECK(found.error().what == "vllm_xargs");
         }
     }
