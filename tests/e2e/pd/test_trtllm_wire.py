@@ -261,7 +261,7 @@ def test_hand_offs_are_signed_and_a_new_key_needs_no_edit(gateway, pool, tmp_pat
         reply = complete(vip, prompt(), max_tokens=2)
         assert reply.status == 502 and reply.json()["error"]["code"] == "pd_decode_failed"
         assert "trt_disagg_key_file" in reply.json()["error"]["message"]
-            assert worker["generation"].raw.address.encode() not in reply.body
+        assert worker["generation"].raw.address.encode() not in reply.body
     write_key(path, "second-key")
     wait_until(lambda: complete(vip, prompt(), max_tokens=2).status == 200)
     log = gateway.log()
