@@ -18,21 +18,15 @@ public:
     void observe(const sluice_outcome&) const noexcept override {}
 };
 
-route::KvCounters counters_of(const rules::Rule& rule) {
+route::KvCounters counters_of(const route::Totals& totals) {
     route::KvCounters out;
-    const std::string service = std::to_string(rule.number);
     auto& registry = metrics::registry();
-    for (const rules::EndpointSpec& e : rule.endpoints) {
-        const metrics::Labels labels{{"service", service}, {"ep_idx", std::to_string(e.ep_idx)}};
-        out.hits.push_back(&registry.counter("loxilb_pd_kv_tier15_hits_total",
-                                             "Requests routed to the longest prefix.", labels));
-        out.spills.push_back(
-            &registry.counter("loxilb_pd_kv_tier15_spills_total",
-                              "Requests whose best endpoint was over its load bound.", labels));
-        out.cold_seeds.push_back(&registry.counter("loxilb_pd_kv_tier15_cold_seeds_total",
-                                                   "Requests sent to fill a cold endpoint.",
-                                                   labels));
+    for (const auto& endpoint : totals.endpoints) {
+        out.hits.push_back(&endpoint->kv_hits);
+        out.spills.push_back(&endpoint->kv_spills);
+        out.cold_seeds.push_back(&endpoint->kv_cold_seeds);
     }
+    out.zero_hits = &totals.rule->kv_zero_hits;
     out.fallthrough = &registry.counter("loxilb_pd_kv_tier15_fallthrough_total",
                                         "KV-exact attempts that fell through.");
     // The reasons that dashboards know are there before they occur.
@@ -42,10 +36,6 @@ route::KvCounters counters_of(const rules::Rule& rule) {
         registry.counter("loxilb_pd_kv_tier15_miss_reason_total",
                          "KV-exact attempts that fell through, by reason.", {{"reason", reason}});
     }
-    out.zero_hits = &registry.counter(
-        "loxilb_pd_kv_zero_hit_watchdog_total",
-        "Times that many prompts in a row matched no block although blocks are held.",
-        {{"service_id", service}});
     const auto echo = [&registry](const char* result) {
         return &registry.counter("loxilb_ai_kv_attest_echo_total",
                                  "Answers by whether the engine had cached what was predicted.",
@@ -215,8 +205,8 @@ std::shared_ptr<route::Service> Conductor::make_service(const rules::RulePtr& ru
     service->names = std::move(names);
     service->pool = std::make_shared<const fleet::Pool>(std::move(members));
     service->selector = selector_of(rule, *service->pool);
-    service->kv_counters = counters_of(*rule);
     service->totals = totals_of(*rule, kept);
+    service->kv_counters = counters_of(service->totals);
     service->gate.is_restricted = !rule->allowed_sources.empty();
     service->gate.sources = route::read_sources(rule->allowed_sources);
     service->gate.occupancy = kept.occupancy;

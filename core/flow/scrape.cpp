@@ -146,6 +146,39 @@ void scrape_kv(const route::Service& service, KvFamilies& out) {
     }
 }
 
+// Of the KV tier's choices; of every rule, so that a series is there before it counts.
+struct TierFamilies {
+    Family hits{"loxilb_pd_kv_tier15_hits_total",
+                "Requests routed to the longest prefix.",
+                Kind::Counter,
+                {}};
+    Family spills{"loxilb_pd_kv_tier15_spills_total",
+                  "Requests whose best endpoint was over its load bound.",
+                  Kind::Counter,
+                  {}};
+    Family cold_seeds{"loxilb_pd_kv_tier15_cold_seeds_total",
+                      "Requests sent to fill a cold endpoint.",
+                      Kind::Counter,
+                      {}};
+    Family zero_hits{"loxilb_pd_kv_zero_hit_watchdog_total",
+                     "Times that many prompts in a row matched no block although blocks are held.",
+                     Kind::Counter,
+                     {}};
+};
+
+void scrape_tier(const route::Service& service, TierFamilies& out) {
+    const std::string number = std::to_string(service.rule->number);
+    for (std::size_t i = 0; i < service.totals.endpoints.size(); ++i) {
+        const route::EndpointTotals& totals = *service.totals.endpoints[i];
+        const Labels labels{{"service", number},
+                            {"ep_idx", std::to_string((*service.pool)[i].spec.ep_idx)}};
+        add(out.hits, labels, totals.kv_hits.value());
+        add(out.spills, labels, totals.kv_spills.value());
+        add(out.cold_seeds, labels, totals.kv_cold_seeds.value());
+    }
+    add(out.zero_hits, {{"service_id", number}}, service.totals.rule->kv_zero_hits.value());
+}
+
 struct PdFamilies {
     Family sessions{
         "loxilb_pd_sessions_active", "Sessions that have a pair of endpoints.", Kind::Gauge, {}};
@@ -198,6 +231,7 @@ void scrape(const Directory& directory, std::vector<Family>& out) {
     Family info{"loxilb_pd_ep_info", "Which endpoint has which index.", Kind::Gauge, {}};
     Family engine{"loxilb_ai_engine_info", "The engine of a rule.", Kind::Gauge, {}};
     KvFamilies kv;
+    TierFamilies tier;
     PdFamilies pd;
     double up = 0;
     double down = 0;
@@ -217,6 +251,7 @@ void scrape(const Directory& directory, std::vector<Family>& out) {
         if (service->kv) {
             scrape_kv(*service, kv);
         }
+        scrape_tier(*service, tier);
         if (service->pd) {
             scrape_pd(*service, pd);
         }
@@ -227,10 +262,12 @@ void scrape(const Directory& directory, std::vector<Family>& out) {
     add(pd.sessions, {}, pd.num_sessions);
     add(pd.prefixes, {}, pd.num_prefixes);
     for (Family* family :
-         {&rules,        &healthy,       &unhealthy,     &info,         &engine,     &kv.blocks,
-          &kv.connected, &kv.fresh,      &kv.last_event, &kv.evictions, &kv.rejects, &kv.memory,
-          &kv.losses,    &kv.reconnects, &kv.errors,     &kv.signal,    &kv.ranks,   &pd.sessions,
-          &pd.prefixes,  &pd.leases,     &pd.ended,      &pd.waiting}) {
+         {&rules,         &healthy,      &unhealthy,   &info,          &engine,
+          &kv.blocks,     &kv.connected, &kv.fresh,    &kv.last_event, &kv.evictions,
+          &kv.rejects,    &kv.memory,    &kv.losses,   &kv.reconnects, &kv.errors,
+          &kv.signal,     &kv.ranks,     &pd.sessions, &pd.prefixes,   &pd.leases,
+          &pd.ended,      &pd.waiting,   &tier.hits,   &tier.spills,   &tier.cold_seeds,
+          &tier.zero_hits}) {
         out.push_back(std::move(*family));
     }
 }

@@ -12,12 +12,15 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
+#include "core/base/metrics.hpp"
 
 namespace sluice::route {
 
 struct alignas(64) EndpointTotals {
     std::atomic<std::uint64_t> requests{0};  // sent there, every attempt
     std::atomic<std::uint64_t> bytes{0};     // of requests it answered, both directions
+    // loxilb_pd_kv_tier15_*; here, so that they go with the endpoint.
+    metrics::Counter kv_hits, kv_spills, kv_cold_seeds;
 };
 
 struct alignas(64) RuleTotals {
@@ -25,6 +28,7 @@ struct alignas(64) RuleTotals {
     std::atomic<std::uint64_t> requests{0};   // that met the rule
     std::atomic<std::uint64_t> bytes_in{0};   // from clients
     std::atomic<std::uint64_t> bytes_out{0};  // to clients
+    metrics::Counter kv_zero_hits;            // loxilb_pd_kv_zero_hit_watchdog_total
     const std::uint64_t since_us = wall_us();
 };
 
