@@ -19,28 +19,21 @@ def leave(pair, ask, when, name):
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_client_that_leaves_between_the_legs_lets_the_blocks_go(pair, is_streamed):
-    took, slow = [], 0
-    while len(took) < 5:
+    took = []
+    for i in range(5):
         ask = pair.ids(700)
         ask = pair.streamed(ask) if is_streamed else ask
         expired = pair.expired()
-        name = f"left-{is_streamed}-{len(took)}-{slow}"
+        name = f"left-{is_streamed}-{i}"
         pair.door.hold()
         try:
             leave(pair, ask, lambda: b"kv_transfer_params" in pair.door.kept, name)
-            since = time.monotonic()
-            assert pair.gateway.receipt(name)["outcome"] == "client_closed"
-            is_holding = pair.is_holding()
+            assert pair.is_holding()
         finally:
+            # At once: an engine that hears of a request when its sender is gone may drop it unread.
             pair.door.pass_on()
-        back_s = pair.wait_blocks_back()
-        if time.monotonic() - since - back_s > LEASE_S / 4:
-            # So much of the time went by on the way to here: a busy machine's, not the gateway's.
-            slow += 1
-            assert slow < 5, "the machine is too slow to show it"
-            continue
-        took.append(back_s)
-        assert is_holding
+        took.append(pair.wait_blocks_back())
+        assert pair.gateway.receipt(name)["outcome"] == "client_closed"
         assert pair.expired() == expired, "the blocks came back only when their time was over"
         assert pair.gateway.metric("loxilb_pd_leases_outstanding") == 0
         pair.check(ask)
