@@ -98,8 +98,8 @@ struct Names {
     std::vector<std::string> endpoints;  // by pool index
 };
 
-// loxilb_pd_kv_*. What has labels of a rule or an endpoint is in its Totals: children of the process
-// registry stay for ever.
+// loxilb_pd_kv_*. What has labels of a rule or an endpoint is in its Totals: children of the
+// process registry stay for ever.
 struct KvCounters {
     std::vector<metrics::Counter*> hits;        // by pool index
     std::vector<metrics::Counter*> spills;      // by pool index of the endpoint passed over

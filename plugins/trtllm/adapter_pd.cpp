@@ -90,9 +90,10 @@ std::uint32_t Adapter::unsigned_leg(const sluice_leg& leg, sluice_error* err) co
                                     : "trt_disagg_key_file holds another key than its "
                                       "internal_request_auth_key"}});
     }
-    (void)report(err, SLUICE_E_CONFIG,
-                 "the generation endpoint does not accept what it was handed for its signature: see "
-                 "trt_disagg_key_file");
+    (void)report(
+        err, SLUICE_E_CONFIG,
+        "the generation endpoint does not accept what it was handed for its signature: see "
+        "trt_disagg_key_file");
     return SLUICE_NEXT_FAIL;
 }
 
