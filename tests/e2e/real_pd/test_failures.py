@@ -29,7 +29,7 @@ def test_a_client_that_leaves_between_the_legs_lets_the_blocks_go(pair, is_strea
         pair.door.hold()
         try:
             leave(pair, ask, lambda: b"kv_transfer_params" in pair.door.kept, name)
-            assert pair.is_holding()
+            wait_until(pair.is_holding, 3, "prefill shows that it holds the blocks")
         finally:
             # At once: an engine that hears of a request when its sender is gone may drop it unread.
             pair.door.pass_on()
