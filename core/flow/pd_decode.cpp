@@ -219,6 +219,7 @@ PdExchange::Step PdExchange::judge_decode(int status, std::string_view body) {
         is_refused_ = may_release_ && status >= 400 && status < 500 && status != 429;
         const bool is_whole = x_.status_ < 300 || x_.leg_.upstream().is_complete();
         if (!is_whole || tells_of_engines(body)) {
+            x_.leg_.record().verdict = "refused";
             return hide_error(status);
         }
     }
@@ -316,12 +317,18 @@ net::Task<void> PdExchange::release_blocks() {
                                .pieces = edits.pieces(),
                                .body_bytes = edits.size(),
                                .headers = edits.headers(),
-                               .first_byte_ms = kReleaseMs};
+                               .first_byte_ms = kReleaseMs,
+                               .is_once = true,
+                               .send_by_us = handoff_.good_until_us(),
+                               .carried = &handoff_};
     const Leg::End end = co_await leg.run(sending);
+    leg.record().done_us = x_.scene_.since_start_us();
+    if (end == Leg::End::Stale || Leg::is_before_begin(end)) {
+        co_return;  // the blocks come back with the lease
+    }
     const bool is_refused = end == Leg::End::Head && leg.status() >= 300;
     leg.record().verdict = is_refused ? "refused" : "released";
-    leg.record().done_us = x_.scene_.since_start_us();
-    if (!is_refused && !Leg::is_before_begin(end)) {
+    if (!is_refused) {
         handoff_.was_released();
     }
 }

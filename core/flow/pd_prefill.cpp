@@ -271,6 +271,7 @@ PdExchange::Step PdExchange::relay_prefill() {
     }
     std::string body = prefill_leg_.take_body();
     if (prefill_leg_.is_cut() || tells_of_engines(body)) {
+        leg.record().verdict = "refused";
         prefill_leg_.close();
         return hide_error(status);
     }

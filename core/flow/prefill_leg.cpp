@@ -120,7 +120,9 @@ PrefillLeg::Heard PrefillLeg::hear(const route::Engine& engine, const route::Leg
     if (out.cached_tokens != SLUICE_ANY) {
         heard.cached_tokens = out.cached_tokens;
     }
-    heard.reason = words_of(err, "the prefill endpoint's answer cannot be used");
+    if (heard.next == SLUICE_NEXT_FAIL) {
+        heard.reason = words_of(err, "the prefill endpoint's answer cannot be used");
+    }
     tell_breaker(heard.next);
     return sinks.take();
 }

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import legs, pd_rule
 from gateway import complete
-from harness import RawClient, wait_until
+from harness import RawClient, exchange, wait_until
 from pairs import ask, error, posts, prompt, same_text
 from via import Via
 
@@ -251,3 +251,28 @@ def test_an_edit_that_lifts_the_limit_lets_everybody_in(gateway, engines, plain)
         waiting(gateway, 1)
         gateway.create(pd_rule(vip, [prefill], [decode], **{**ONE, "pd_max_inflight_per_ep": 2}))
         assert same_text(second.read_reply(), plain, words)
+
+
+def test_a_limit_that_is_set_under_load_turns_nobody_away(gateway, pool):
+    """Who chose without a limit and finds one at the door waits like anybody."""
+    vip, _, _, _ = pool(1, 1, pd_queue_depth_per_ep=64, pd_max_park_ms=20_000)
+    ip, port = vip.rsplit(":", 1)
+    path = f"/netlox/v1/config/loadbalancer/externalipaddress/{ip}/port/{port}/protocol/tcp"
+    is_over, statuses = threading.Event(), []
+
+    def load():
+        while not is_over.is_set():
+            statuses.append(complete(vip, "limit", max_tokens=1).status)
+
+    clients = [threading.Thread(target=load) for _ in range(8)]
+    for client in clients:
+        client.start()
+    try:
+        for limit in [1, 0] * 15:
+            change = {"serviceArguments": {"pd_max_inflight_per_ep": limit}}
+            assert exchange(gateway.api, "PATCH", path, change).status == 200
+    finally:
+        is_over.set()
+        for client in clients:
+            client.join(30)
+    assert set(statuses) == {200}

@@ -9,6 +9,7 @@ from conftest import held, legs, pd_rule
 from gateway import complete, free_port, rule
 from harness import RawClient, wait_until
 from pairs import ask, posts, prompt, same_text, text_of
+from raw_engine import RawEngine
 from tap import Tap
 
 LONG = {"plugin_config": {"vllm": {"kv_lease_duration": 120}}}
@@ -99,6 +100,27 @@ def test_e8_a_request_that_decode_refuses_leaves_one_lease_that_is_counted(gatew
     assert complete(vip, prompt(), temperature=-1).status == 400
     assert len(posts(decode)) == asked
     assert gateway.metric("loxilb_pd_leases_outstanding") == 1
+
+
+def test_a_decode_that_never_answers_holds_up_no_refusal_of_its_own(gateway, engines):
+    prefill, = engines(1, *LONG_FLAGS)
+
+    def refuse_once(call):
+        if not call.body:
+            return call.reply(404)
+        if sum(bool(c.body) for c in decode.calls) == 1:
+            return call.reply(400, {"error": {"message": "no", "code": 400}})
+        return call.hang()
+
+    with RawEngine(refuse_once) as decode:
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, [prefill], [decode], **LONG))
+        assert complete(vip, prompt(), request_id="no").status == 400
+        assert [leg[0::2] for leg in legs(gateway, "no")] == [
+            ("prefill", "handed_over"), ("decode", "relayed"), ("decode", "released")]
+        # The object went out a second time because it was refused the first time, and never again.
+        assert sum(bool(c.body) for c in decode.calls) == 2
+        assert all(e["inflight"] == 0 for e in gateway.rules()[0]["endpoints"])
 
 
 # --- another process
