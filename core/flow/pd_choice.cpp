@@ -40,6 +40,14 @@ bool PdExchange::is_fit(std::size_t index) const {
            (why == fleet::Excluded::No || why == fleet::Excluded::Model);
 }
 
+// It drains, or an edit took it out of the rule: work that was begun for it is still its.
+bool PdExchange::may_finish_at(std::size_t index) const {
+    const fleet::Excluded why =
+        x_.service_->pool->excluded(index, x_.served_model_, x_.scene_.now_us());
+    return !is_fit(index) && (why == fleet::Excluded::No || why == fleet::Excluded::Model ||
+                              why == fleet::Excluded::Draining);
+}
+
 bool PdExchange::has_other(std::uint32_t role, std::size_t than) const {
     const fleet::Pool& pool = *x_.service_->pool;
     const std::vector<std::size_t>& tried = tried_[role];

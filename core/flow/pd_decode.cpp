@@ -31,6 +31,27 @@ std::uint64_t PdExchange::decode_patience_ms() const noexcept {
     return spec_.prefill_ms == 0 ? 0 : own + spec_.prefill_ms;
 }
 
+// The leg enters the decode endpoint that was planned, or another where a fault or an edit has
+// taken that out meanwhile. Where there is no other, one that only takes nothing new finishes what
+// was begun for it.
+bool PdExchange::enter_decode(Leg& leg) {
+    const route::Decision planned = decode_;
+    while (true) {
+        const bool is_still_fit = is_fit(decode_.index);
+        if (is_still_fit && leg.enter(decode_.index)) {
+            return true;
+        }
+        if (!is_still_fit) {
+            tried_[rules::kRoleDecode].push_back(decode_.index);
+        }
+        decode_ = choose(rules::kRoleDecode);
+        if (!decode_.is_found) {
+            decode_ = planned;
+            return may_finish_at(planned.index) && leg.enter(planned.index);
+        }
+    }
+}
+
 net::Task<PdExchange::Step> PdExchange::decode() {
     while (true) {
         if (x_.client_.departure().fired()) {
@@ -39,16 +60,8 @@ net::Task<PdExchange::Step> PdExchange::decode() {
         if (is_prefill_bad_) {
             co_return fail_with_prefill();
         }
-        const bool is_still_fit = is_fit(decode_.index);
-        if (!is_still_fit || !x_.leg_.enter(decode_.index)) {
-            if (!is_still_fit) {
-                tried_[rules::kRoleDecode].push_back(decode_.index);
-            }
-            decode_ = choose(rules::kRoleDecode);
-            if (!decode_.is_found) {
-                co_return cure(spent_.legs > 0 ? PdFault::DecodeUnreached : PdFault::NoDecode);
-            }
-            continue;
+        if (!enter_decode(x_.leg_)) {
+            co_return cure(spent_.legs > 0 ? PdFault::DecodeUnreached : PdFault::NoDecode);
         }
         LegEdits edits(body_);
         route::LegAsk ask = ask_of(SLUICE_LEG_DECODE);
@@ -298,11 +311,11 @@ net::Task<void> PdExchange::release_blocks() {
     ReplyHead head;
     std::string memory;
     Leg leg(scene, head, memory);
-    if (is_unreached || !is_fit(decode_.index) || !leg.enter(decode_.index)) {
+    if (is_unreached) {
         decode_ = choose(rules::kRoleDecode);
-        if (!decode_.is_found || !leg.enter(decode_.index)) {
-            co_return;
-        }
+    }
+    if (!decode_.is_found || !enter_decode(leg)) {
+        co_return;
     }
     LegEdits edits(body_);
     route::LegAsk ask = ask_of(SLUICE_LEG_DECODE);

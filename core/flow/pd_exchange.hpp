@@ -76,6 +76,7 @@ private:
     route::Decision choose(std::uint32_t role);
     bool has_other(std::uint32_t role, std::size_t than) const;
     bool is_fit(std::size_t index) const;
+    bool may_finish_at(std::size_t index) const;
     bool holds_prompt(const route::Decision& decode) const;
     bool is_short() const;
 
@@ -100,6 +101,7 @@ private:
     net::Task<Leg::End> hold_head(Leg::End end);
     net::Task<void> let_read();
 
+    bool enter_decode(Leg& leg);
     net::Task<Step> decode();
     std::uint64_t decode_patience_ms() const noexcept;
     net::Task<Step> judge_decode_head(Leg::End end);

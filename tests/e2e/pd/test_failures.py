@@ -5,7 +5,7 @@ import json
 import pytest
 
 from conftest import held, legs, pd_rule
-from gateway import complete, free_port
+from gateway import API, complete, free_port, split_address
 from harness import RawClient, exchange, request_bytes, wait_until
 from pairs import error, header, message, posts, prompt, same_text
 from via import Via
@@ -178,6 +178,55 @@ def test_e7_a_decode_that_is_gone_leaves_a_lease_that_ends(gateway, pool):
     assert error(reply) == (503, "pd_pool_unavailable")
     assert message(reply) == "decode endpoint unreachable"
     assert gateway.metric("loxilb_pd_leases_outstanding") == 1
+
+
+def weighed(gateway, body, address, weight):
+    host, port = split_address(address)
+    rows = [{**e, "weight": weight} if (e["endpointIP"], e["targetPort"]) == (host, port) else e
+            for e in body["endpoints"]]
+    gateway.create({**body, "endpoints": rows})
+
+
+def host_state(gateway, address, state):
+    host, port = split_address(address)
+    state = {"hostName": host, "epPort": port, "state": state}
+    assert exchange(gateway.api, "POST", f"{API}/config/endpointhoststate", state).status == 200
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+@pytest.mark.parametrize("how", ["weight 0", "yellow", "replaced"])
+def test_a_decode_that_drains_finishes_what_was_prefilled_for_it(gateway, engines, plain, how, spare):
+    prefill, decode, fresh, *others = engines(3 + spare)
+    vip = gateway.vip()
+    body = pd_rule(vip, [prefill], [decode, *others])
+    gateway.create(body)
+    prefill.arm("slow-head:1500", 1)
+    for other in others:
+        host_state(gateway, other.address, "yellow")
+    with RawClient(vip, limit_s=30) as client:
+        words = prompt("in time")
+        asked = {"model": "tiny", "prompt": words, "max_tokens": 4}
+        client.send(request_bytes("POST", "/v1/completions", asked, [("X-Request-Id", "drained")]))
+        wait_until(lambda: posts(prefill), 10, "it is at prefill")
+        for other in others:
+            host_state(gateway, other.address, "green")
+        if how == "weight 0":
+            weighed(gateway, body, decode.address, 0)
+        elif how == "yellow":
+            host_state(gateway, decode.address, "yellow")
+        else:
+            gateway.create(pd_rule(vip, [prefill], [fresh, *others]))
+        assert same_text(client.read_reply(), plain, words)
+    served = legs(gateway, "drained")
+    assert [kind for kind, _, _ in served] == ["prefill", "decode"]
+    # Rather one that takes new work, if the request knew of one.
+    assert served[1][1] == (others[0] if spare else decode).address
+    after = complete(vip, prompt())
+    if spare or how == "replaced":
+        assert after.status == 200
+    else:
+        assert error(after) == (503, "pd_pool_unavailable")
+    assert len(posts(decode)) == (0 if spare else 1)
 
 
 def test_another_decode_gets_the_same_hand_off(gateway, pool, plain):

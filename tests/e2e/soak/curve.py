@@ -37,8 +37,8 @@ class Curve:
         return statistics.median(s[1] for s in part), statistics.median(s[2] for s in part)
 
     def growth(self):
-        """Bytes from the second fifth to the last, and the requests between the two."""
-        (early, before), (late, after) = self.fifth(1), self.fifth(4)
+        """Bytes from the fourth fifth to the last, and the requests between the two."""
+        (early, before), (late, after) = self.fifth(3), self.fifth(4)
         return (late - early) * 1024, after - before
 
     def text(self):
