@@ -64,7 +64,8 @@ net::Task<Leg::End> Leg::run(const Sending& sending) {
     const net::Address& address = scene_.service->addresses[index_];
     const net::Wait patience = wait_to_send(sending, rule.timeouts.connect_ms);
 
-    auto connected = co_await scene_.worker.upstreams.acquire(address, patience);
+    auto connected =
+        co_await scene_.worker.upstreams.acquire(address, patience, sending.most_idle_us);
     bool is_replayed = false;
     while (true) {
         if (!connected) {

@@ -31,6 +31,11 @@ std::uint64_t PdExchange::decode_patience_ms() const noexcept {
     return spec_.prefill_ms == 0 ? 0 : own + spec_.prefill_ms;
 }
 
+// A pair that met a broken connection meets no second one.
+std::uint64_t PdExchange::most_idle_us(bool is_once) const noexcept {
+    return !is_once ? UINT64_MAX : spent_.restarts > 0 ? 0 : kSureIdleUs;
+}
+
 // The leg enters the decode endpoint that was planned, or another where a fault or an edit has
 // taken that out meanwhile. Where there is no other, one that only takes nothing new finishes what
 // was begun for it.
@@ -84,6 +89,7 @@ net::Task<PdExchange::Step> PdExchange::decode() {
             .headers = edits.headers(),
             .first_byte_ms = decode_patience_ms(),
             .is_once = has_object_ || is_concurrent(),
+            .most_idle_us = most_idle_us(has_object_ || is_concurrent()),
             .send_by_us = has_object_ ? handoff_.good_until_us() : net::kNever,
             .carried = has_object_ ? &handoff_ : nullptr};
         const Leg::End end = co_await x_.leg_.run(sending);
@@ -332,6 +338,7 @@ net::Task<void> PdExchange::release_blocks() {
                                .headers = edits.headers(),
                                .first_byte_ms = kReleaseMs,
                                .is_once = true,
+                               .most_idle_us = most_idle_us(true),
                                .send_by_us = handoff_.good_until_us(),
                                .carried = &handoff_};
     const Leg::End end = co_await leg.run(sending);

@@ -104,6 +104,7 @@ private:
     bool enter_decode(Leg& leg);
     net::Task<Step> decode();
     std::uint64_t decode_patience_ms() const noexcept;
+    std::uint64_t most_idle_us(bool is_once) const noexcept;
     net::Task<Step> judge_decode_head(Leg::End end);
     Step judge_decode(int status, std::string_view body);
     std::uint32_t next_of(const route::LegAsk& ask, const sluice_reply& reply,
@@ -129,6 +130,9 @@ private:
     static constexpr std::uint32_t kMostChoices = 1000;
     // How long a leg is kept that only lets blocks go.
     static constexpr std::uint64_t kReleaseMs = 500;
+    // What is sent only once goes over a connection that its engine is not about to close: vLLM's
+    // server does after 5 s, by its own clock, and a busy one reads late.
+    static constexpr std::uint64_t kSureIdleUs = 1'000'000;
 
     Exchange& x_;
     const rules::PdSpec& spec_;

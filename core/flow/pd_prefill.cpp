@@ -95,7 +95,8 @@ net::Task<Leg::End> PdExchange::send_prefill() {
                                .body_bytes = prefill_edits_->size(),
                                .headers = prefill_edits_->headers(),
                                // Two of one transfer id would meet the same decode leg.
-                               .is_once = is_concurrent()};
+                               .is_once = is_concurrent(),
+                               .most_idle_us = most_idle_us(is_concurrent())};
     const Leg::End end = co_await prefill_leg_.run(sending, limits);
     prefill_leg_.leg().record().queued_us = queued_us_;
     co_return end;

@@ -62,8 +62,10 @@ public:
     UpstreamPool(const UpstreamPool&) = delete;
     UpstreamPool& operator=(const UpstreamPool&) = delete;
 
-    // A pooled connection if there is one, else a new one. `wait` bounds the connect.
-    net::Task<Result<UpstreamStream>> acquire(net::Address to, net::Wait wait);
+    // A pooled connection if there is one that was idle for no longer than `most_idle_us`, else a
+    // new one. `wait` bounds the connect.
+    net::Task<Result<UpstreamStream>> acquire(net::Address to, net::Wait wait,
+                                              std::uint64_t most_idle_us = UINT64_MAX);
     // Always a new one: for the replay of a request that met a stale connection.
     net::Task<Result<UpstreamStream>> acquire_fresh(net::Address to, net::Wait wait);
     // The endpoint is gone or changed: closes its idle connections and keeps none of the busy ones.

@@ -86,7 +86,8 @@ struct UpstreamPool::Impl final : public net::Timer {
 
     UpstreamBucket& bucket(const net::Address& endpoint) { return buckets[endpoint]; }
     void forget_if_unused(const net::Address& endpoint) noexcept;
-    std::unique_ptr<Connection> take_idle(const net::Address& endpoint) noexcept;
+    std::unique_ptr<Connection> take_idle(const net::Address& endpoint,
+                                          std::uint64_t most_idle_us) noexcept;
     // A busy connection ends: kept if it may be, else closed.
     void give_back(std::unique_ptr<Connection> connection) noexcept;
     std::unique_ptr<Connection> unlink_idle(Connection& connection) noexcept;

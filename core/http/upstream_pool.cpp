@@ -36,9 +36,10 @@ void UpstreamPool::Impl::drop_idle(Connection& c) noexcept {
 }
 
 std::unique_ptr<UpstreamStream::Connection> UpstreamPool::Impl::take_idle(
-    const net::Address& endpoint) noexcept {
+    const net::Address& endpoint, std::uint64_t most_idle_us) noexcept {
     const auto found = buckets.find(endpoint);
-    if (found == buckets.end() || found->second.newest == nullptr) {
+    if (found == buckets.end() || found->second.newest == nullptr ||
+        loop.now_us() - found->second.newest->idle_since_us > most_idle_us) {
         return nullptr;
     }
     // What hung up was dropped when the loop saw it: all that are left are good as far as we know.
@@ -116,11 +117,12 @@ UpstreamPool::UpstreamPool(net::Loop& loop, const UpstreamOptions& options)
 
 UpstreamPool::~UpstreamPool() = default;
 
-net::Task<Result<UpstreamStream>> UpstreamPool::acquire(net::Address to, net::Wait wait) {
+net::Task<Result<UpstreamStream>> UpstreamPool::acquire(net::Address to, net::Wait wait,
+                                                        std::uint64_t most_idle_us) {
     if (wait.cancel != nullptr && wait.cancel->fired()) {
         co_return net::error_for(net::Op::kCancelled, "connect");
     }
-    if (auto idle = impl_->take_idle(to); idle != nullptr) {
+    if (auto idle = impl_->take_idle(to, most_idle_us); idle != nullptr) {
         co_return UpstreamStream(std::move(idle));
     }
     co_return co_await acquire_fresh(to, wait);

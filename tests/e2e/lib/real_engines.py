@@ -62,11 +62,13 @@ class Engine:
         raise NotImplementedError
 
     def start(self):
+        # A group, no session: engines that wait yield their core, and the kernel gives it to others of
+        # their session only.
         # An engine without its test is of no use: it ends with it, whatever ended the test.
         guard = [shutil.which("setpriv"), "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
         with open(self.log_path, "ab") as log:
             self.child = subprocess.Popen(guard + self.argv(), stdin=subprocess.DEVNULL, stdout=log,
-                                          stderr=log, cwd=self.folder, start_new_session=True,
+                                          stderr=log, cwd=self.folder, process_group=0,
                                           env={**os.environ, **ENVIRONMENT, **self.environment()})
 
     def environment(self):

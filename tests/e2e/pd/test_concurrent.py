@@ -10,6 +10,7 @@ from conftest import held, legs, pd_rule
 from gateway import chat, complete, free_port
 from harness import MINI_TOKENIZER, RawClient, exchange, request_bytes, start_sim, wait_until
 from pairs import header, posts, prompt, same_text, text_of
+from raw_engine import RawEngine
 
 COMMON = ("--model", MINI_TOKENIZER, "--served-model-name", "tiny", "--block-size", 16,
           "--enable-prompt-tokens-details")
@@ -188,6 +189,18 @@ def test_a_prefill_that_cannot_be_met_is_left_out(gateway, pool, plain):
     assert [leg[0] for leg in legs(gateway, "alone-2")] == ["whole"]
     assert not posts(p.prefills[0])
     assert gateway.metric("loxilb_pd_recomputed_total") == 3
+
+
+def test_e6_a_bootstrap_server_that_hangs_keeps_nobody_waiting(gateway, pool, plain):
+    with RawEngine(lambda call: call.hang()) as silent:
+        p = pool(bootstrap=silent.port, is_ready=False)
+        wait_until(lambda: silent.calls, 10, "it is asked")
+        for i in range(3):
+            words = prompt()
+            assert same_text(complete(p.vip, words, request_id=f"silent-{i}"), plain, words)
+            assert is_alone(gateway, f"silent-{i}")
+        assert {call.path for call in silent.calls} == {"/query"}
+    assert not posts(p.prefills[0])
 
 
 def test_a_stream_may_be_silent_while_its_prefill_computes(gateway, pool, plain):
@@ -371,6 +384,22 @@ def test_a_client_that_leaves_when_prefill_has_answered_lets_decode_read(gateway
     assert gateway.receipt("left")["outcome"] == "client_closed"
     wait_until(lambda: is_idle(gateway, p), 5, "the blocks are free")
     assert gateway.metric("loxilb_pd_leases_total", end="released") == 1
+
+
+def test_a_client_that_leaves_a_decode_that_hangs_is_let_go_of(gateway, pool):
+    p = pool()
+    p.decodes[0].arm("hang", 1)
+    with RawClient(p.vip) as client:
+        client.send(request_bytes("POST", "/v1/completions",
+                                  {"model": "tiny", "prompt": prompt("left"), "max_tokens": 2},
+                                  [("X-Request-Id", "left")]))
+        wait_until(lambda: gateway.metric("loxilb_pd_leases_outstanding") == 1, 5, "prefill answered")
+    assert gateway.receipt("left")["outcome"] == "client_closed"
+    wait_until(lambda: all(e["inflight"] == 0 for e in gateway.rules()[0]["endpoints"]), 5,
+               "neither endpoint is busy with it")
+    # Nobody has read the blocks: they are counted until their time is over.
+    assert gateway.metric("loxilb_pd_leases_outstanding") == 1
+    assert gateway.metric("loxilb_pd_leases_total", end="released") == 0
 
 
 def test_places_at_a_prefill_endpoint_are_given_back_at_its_end(gateway, pool, plain):

@@ -1,5 +1,8 @@
 """Engines that close kept connections: after an idle time, or under the next request."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from conftest import legs, pd_rule
@@ -73,3 +76,47 @@ def test_e10_after_an_idle_time_both_legs_are_answered_at_once(gateway, engines,
             words = prompt()
             assert same_text(complete(vip, words, request_id=f"after-{i}"), plain, words)
     assert len(posts(prefill)) == len(posts(decode)) == 30
+
+
+def test_e10_a_pair_meets_one_broken_connection_and_no_second(gateway, engines, plain):
+    prefill, decode = engines(2)
+    with Dropping(decode) as via:
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, [prefill], [via]))
+        # Many connections at once, each of which hangs up when it is used again.
+        decode.arm("slow-head:300", 8)
+        with ThreadPoolExecutor(8) as clients:
+            assert all(r.status == 200 for r in clients.map(lambda _: complete(vip, prompt()), range(8)))
+        for i in range(4):
+            words = prompt()
+            assert same_text(complete(vip, words, request_id=f"again-{i}"), plain, words)
+        assert via.dropped > 0
+
+
+class Noting(Via):
+    """Keeps the connection that each generation request came on."""
+
+    def __init__(self, engine):
+        super().__init__(engine, lambda reply: reply.body)
+        self.used = []
+
+    def _pass_on(self, call):
+        if call.path.startswith("/v1/completions"):
+            self.used.append(call.conn)
+        super()._pass_on(call)
+
+
+def test_e10_what_is_sent_once_goes_over_no_connection_that_was_idle_for_long(gateway, engines, plain):
+    prefill, decode = engines(2)
+    with Noting(decode) as via:
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, [prefill], [via]))
+        for _ in range(3):
+            for _ in range(6):
+                assert complete(vip, prompt()).status == 200
+            time.sleep(1.5)
+            known = list(via.used)
+            assert len(set(known)) < len(known), "connections are kept"
+            words = prompt()
+            assert same_text(complete(vip, words), plain, words)
+            assert via.used[-1] not in known

@@ -120,6 +120,21 @@ def test_a_prefill_answer_that_is_no_whole_json_is_an_error(gateway, engines):
     assert not posts(decode)
 
 
+def test_a_prefill_whose_answers_cannot_be_used_is_passed_over(gateway, engines, plain):
+    prefill, good, decode = engines(3)
+    with Via(prefill, lambda reply: b"<html>") as via:
+        vip = gateway.vip()
+        gateway.create(pd_rule(vip, [via, good], [decode], cb_enable=True,
+                               breaker={"failures": 2, "open_ms": 60_000}))
+        for i in range(8):
+            words = prompt()
+            assert same_text(complete(vip, words, request_id=f"html-{i}"), plain, words)
+        verdicts = [leg[2] for i in range(8) for leg in legs(gateway, f"html-{i}")]
+        assert verdicts.count("unusable") == 2
+        assert [e["state"] for e in gateway.rules()[0]["endpoints"]][0] != "active"
+    assert len(posts(decode)) == 8
+
+
 def test_after_half_its_lease_a_hand_off_is_dropped_and_decode_computes(gateway, engines, plain):
     prefill, = engines(1, "--kv-lease-ms", 1000)
     decode, = engines(1)

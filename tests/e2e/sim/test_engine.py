@@ -167,6 +167,14 @@ def test_client_transfer_params_end_an_engine_with_a_connector_and_no_other():
         assert engine.wait() == 70
 
 
+@pytest.mark.parametrize("prompt", [[""], [[]], ["x", ""]], ids=["text", "ids", "the second"])
+def test_an_empty_prompt_among_prompts_is_refused(prompt):
+    with start_sim() as engine:
+        reply = engine.post("/v1/completions", {"prompt": prompt, "max_tokens": 1})
+        assert reply.status == 400
+        assert reply.json()["error"]["message"] == "The decoder prompt cannot be empty"
+
+
 def test_a_term_signal_ends_it_at_once_with_zero():
     with start_sim(*SLOW) as engine:
         client = open_stream(engine)

@@ -74,6 +74,9 @@ Prompts read_prompts(const TextModel& model, const json::Value& body) {
         if (auto* e = std::get_if<ApiError>(&p)) {
             return std::move(*e);
         }
+        if (std::get<Prompt>(p).ids.empty()) {
+            return refuse("The decoder prompt cannot be empty");
+        }
         out.push_back(std::get<Prompt>(std::move(p)));
     }
     return out;

@@ -65,7 +65,8 @@ enum { SLUICE_NEXT_CONTINUE = 1,   /* prefill: go on with decode; else relay    
        SLUICE_NEXT_ELSEWHERE = 5,  /* endpoint at fault; another may be tried    */
        SLUICE_NEXT_REBUILD = 6,    /* learned something: same endpoint, once     */
        SLUICE_NEXT_RESTART = 7,    /* both legs again, new transfer_id           */
-       SLUICE_NEXT_FAIL = 8        /* 502 with err's text                        */ };
+       SLUICE_NEXT_FAIL = 8        /* 502 with err's text; of prefill: another
+                                      pair is tried before                       */ };
 enum { SLUICE_HOLD_RELEASE = 1u << 0     /* send a RELEASE decode if the client goes */ };
 typedef struct sluice_reply_out {
     uint32_t size;
