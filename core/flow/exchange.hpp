@@ -73,6 +73,7 @@ private:
     bool has_alternative(std::size_t chosen, route::Judgement judgement) const;
     void pass_over_removed();
     net::Task<void> fail_relay(const Error& error);
+    net::Task<void> end_read_late();
     void note_error_event();
 
     // Notes what the client will be told instead of an engine's answer; returns false.

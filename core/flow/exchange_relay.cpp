@@ -54,6 +54,13 @@ net::Task<void> Exchange::relay() {
     bool has_bytes = has_first_part_;
     while (true) {
         const bool is_complete = leg_.upstream().is_complete();
+        if (has_bytes && is_split && !has_begun_) {
+            const bool is_late = co_await pd_->was_read_late();
+            if (is_late) {
+                co_await end_read_late();
+                co_return;
+            }
+        }
         if (has_bytes) {
             if (mask) {
                 bytes = mask->apply(bytes, is_complete);
@@ -111,6 +118,18 @@ net::Task<void> Exchange::relay() {
         has_bytes = true;
     }
     leg_.permit().completed();
+}
+
+// The head went out, and what comes behind it may be of another prompt.
+net::Task<void> Exchange::end_read_late() {
+    leg_.record().verdict = "read_late";
+    receipt_.outcome = route::Outcome::UpstreamError;
+    receipt_.error_code = "pd_decode_failed";
+    if (observer_.kind() == Observer::Kind::Events) {
+        co_await end_stream_with_error("pd_decode_failed", kReadLate);
+        co_return;
+    }
+    client_.abort();
 }
 
 // An answer that is here as a whole.

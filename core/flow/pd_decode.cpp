@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/clock.hpp"
+#include "core/base/log.hpp"
 #include "core/flow/pd_exchange.hpp"
 #include "core/flow/sdk_error.hpp"
 
@@ -169,6 +170,13 @@ net::Task<PdExchange::Step> PdExchange::judge_decode_head(Leg::End end) {
     if (const std::string_view error = leading_error(x_.first_part_); !error.empty()) {
         co_return judge_decode(500, error);
     }
+    if (x_.has_first_part_) {
+        const bool is_late = co_await was_read_late();
+        if (is_late) {
+            x_.leg_.record().verdict = "read_late";
+            co_return cure(PdFault::DecodeTooLate);
+        }
+    }
     x_.leg_.permit().answered();
     x_.leg_.endpoint().note_answered();
     x_.leg_.record().verdict = "relayed";
@@ -267,6 +275,46 @@ std::uint32_t PdExchange::next_of(const route::LegAsk& ask, const sluice_reply& 
     };
     const bool is_heard = x_.service_->engine->on_reply(ask, reply, out, &err) == SLUICE_OK;
     return is_heard ? out.next : std::uint32_t{SLUICE_NEXT_RELAY};
+}
+
+// An engine that had let the blocks go hands out whatever lies there now, without a fault. It
+// counts what it lets go, so an answer that begins when the time of its blocks is over is kept back
+// until the engine has said that it let none go, or no more than those that other requests gave up.
+net::Task<bool> PdExchange::was_read_late() {
+    const std::uint64_t begun = x_.scene_.now_us();
+    if (was_read_late_ || !has_object_ || !expired_before_ || begun < handoff_.over_us()) {
+        co_return was_read_late_.value_or(false);
+    }
+    const fleet::Endpoint& prefill = *(*x_.service_->pool)[prefill_.index].endpoint;
+    fleet::Load load = prefill.load();
+    // The first word after this moment may have been on its way before it.
+    unsigned words = 0;
+    was_read_late_ = false;
+    while (words < 2 && handoff_.is_held() && x_.scene_.now_us() < begun + kWordUs) {
+        const std::uint64_t before_us = load.at_us;
+        (void)co_await x_.worker_.loop.sleep_until(
+            x_.worker_.loop.after(std::chrono::milliseconds(50)), &x_.answer_halt_);
+        if (x_.answer_halt_.fired()) {
+            was_read_late_ = true;  // nobody waits for it, or it is not known in time
+            break;
+        }
+        load = prefill.load();
+        words += load.at_us != before_us ? 1 : 0;
+        const std::uint64_t let_go =
+            load.holds_expired - std::min(load.holds_expired, *expired_before_);
+        if (let_go > handoff_.others_given_up()) {
+            was_read_late_ = true;
+            x_.worker_.pd_metrics.counters.late_reads.add();
+            log::error(
+                "a decode endpoint may have read blocks too late: its answer is dropped, and "
+                "its prefix cache may hold wrong blocks until it is reset",
+                {{"request_id", x_.receipt_.id},
+                 {"endpoint", x_.leg_.endpoint().name()},
+                 {"prefill", prefill.name()}});
+            break;
+        }
+    }
+    co_return *was_read_late_;
 }
 
 void PdExchange::decode_began() {

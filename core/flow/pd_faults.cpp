@@ -84,6 +84,11 @@ constexpr Row kRows[] = {
     {PdFault::DecodeBusy, PdCure::Pair, While::OthersLast, PdCure::Relay, {}},
     {PdFault::DecodeElsewhere, PdCure::Pair, While::OthersLast, PdCure::Relay, {}},
     {PdFault::DecodeRestart, PdCure::Pair, While::Once, PdCure::Relay, {}},
+    {PdFault::DecodeTooLate,
+     PdCure::Refuse,
+     While::Never,
+     PdCure::Refuse,
+     {502, "pd_decode_failed", kReadLate}},
 };
 
 bool lasts(While when, const PdSpent& spent) noexcept {

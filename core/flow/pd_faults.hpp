@@ -12,6 +12,10 @@
 
 namespace sluice::flow {
 
+// What a client is told whose answer may be of another prompt's blocks.
+inline constexpr std::string_view kReadLate =
+    "the decode endpoint may have read what it was handed too late";
+
 enum class PdFault : std::uint8_t {
     NoPrefill,         // nobody of the role is healthy
     PrefillUnreached,  // no connection
@@ -31,6 +35,7 @@ enum class PdFault : std::uint8_t {
     DecodeBusy,
     DecodeElsewhere,  // it did not begin
     DecodeRestart,    // what was handed over is used up
+    DecodeTooLate,    // it may have read other blocks than it was handed
 };
 
 enum class PdCure : std::uint8_t {

@@ -49,7 +49,10 @@ PdCounters::PdCounters()
       oversize_reject(
           counter("loxilb_pd_sg_oversize_reject_total", "Requests too large to be split.")),
       recomputed(counter("loxilb_pd_recomputed_total",
-                         "Decode legs that computed their prompt after a prefill.")) {}
+                         "Decode legs that computed their prompt after a prefill.")),
+      late_reads(counter("loxilb_pd_late_reads_total",
+                         "Answers that were dropped, for their blocks may have been read after the "
+                         "prefill endpoint had let them go.")) {}
 
 PdMetrics::OfModel& PdMetrics::of_model(std::string_view label) {
     auto it = models_.find(label);

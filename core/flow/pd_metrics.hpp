@@ -33,6 +33,7 @@ struct PdCounters {
     metrics::Counter& prefill_reject_relay;
     metrics::Counter& oversize_reject;
     metrics::Counter& recomputed;  // decode computed the prompt itself
+    metrics::Counter& late_reads;  // answers dropped, for decode may have read other blocks
 };
 
 class PdMetrics {

@@ -117,6 +117,7 @@ PrefillLeg::Heard PrefillLeg::hear(const route::Engine& engine, const route::Leg
     heard.next = status == SLUICE_OK ? out.next : std::uint32_t{SLUICE_NEXT_FAIL};
     heard.lease_us = out.lease_us;
     heard.can_release = !heard.handoff.empty() && (out.hold & SLUICE_HOLD_RELEASE) != 0;
+    heard.is_counted = !heard.handoff.empty() && (out.hold & SLUICE_HOLD_COUNTED) != 0;
     if (out.cached_tokens != SLUICE_ANY) {
         heard.cached_tokens = out.cached_tokens;
     }

@@ -42,6 +42,7 @@ public:
         std::string handoff;
         std::uint64_t lease_us = 0;
         bool can_release = false;
+        bool is_counted = false;  // by its engine, if nobody reads it in time
         std::optional<std::uint32_t> cached_tokens;
         std::vector<std::uint32_t> prompt_ids;  // as the engine counts; empty: it did not say
         // With ANSWER, the client's.

@@ -195,6 +195,8 @@ void Attachment::tell_load(const Metrics& m) {
     whole.dp_rank = SLUICE_ANY;
     whole.kv_used_ratio = -1;
     whole.total_blocks = m.total_blocks.value_or(0);
+    whole.holds_expired = m.holds_expired.value_or(0);
+    counts_expired_.store(m.holds_expired.has_value(), std::memory_order_relaxed);
     double used = 0;
     std::uint64_t used_ranks = 0;
     for (const auto& [number, load] : m.ranks) {

@@ -33,6 +33,8 @@ struct Metrics {
     std::string hash_algorithm;  // as the engine names it; empty = not told
     std::optional<bool> asleep;
     std::uint64_t epoch = 0;
+    // NIXL hand-offs that nobody read in time; all ranks together.
+    std::optional<std::uint64_t> holds_expired;
 };
 
 Metrics parse_metrics(std::string_view text);

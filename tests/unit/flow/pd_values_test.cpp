@@ -101,6 +101,8 @@ TEST_SUITE("flow/pd_faults") {
                  Row{"decode is late", PdFault::DecodeLate, fresh, PdCure::Refuse, 504,
                      "pd_decode_timeout"},
                  Row{"decode lost the blocks", PdFault::DecodeRestart, alone, PdCure::Pair, 0, ""},
+                 Row{"decode may have read other blocks", PdFault::DecodeTooLate, allowed,
+                     PdCure::Refuse, 502, "pd_decode_failed"},
                  Row{"decode lost the blocks twice", PdFault::DecodeRestart, tired, PdCure::Relay,
                      0, ""},
              }) {

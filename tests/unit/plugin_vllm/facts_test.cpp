@@ -47,6 +47,17 @@ TEST_SUITE("vllm/facts") {
         CHECK(m.hash_algorithm == "sha256");
         CHECK(m.asleep == false);
         CHECK(m.epoch != 0);
+        CHECK_FALSE(m.holds_expired);
+    }
+
+    TEST_CASE("hand-offs that nobody read are counted over the ranks, where they are counted") {
+        const Metrics m = parse_metrics(
+            "vllm:nixl_num_kv_expired_reqs_total{engine=\"0\"} 2.0\n"
+            "vllm:nixl_num_kv_expired_reqs_created{engine=\"0\"} 1.7959e+09\n"
+            "vllm:nixl_num_kv_expired_reqs_total{engine=\"1\"} 3.0\n");
+        CHECK(m.holds_expired == 5);
+        CHECK(parse_metrics("vllm:nixl_num_kv_expired_reqs_total{engine=\"0\"} 0.0\n")
+                  .holds_expired == 0);
     }
 
     TEST_CASE("the epoch changes when the engine's counters were made anew") {

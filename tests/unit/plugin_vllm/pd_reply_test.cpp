@@ -119,6 +119,19 @@ TEST_SUITE("vllm/pd/replies") {
         CHECK(built.headers.at("X-Request-Id") == p.id);
     }
 
+    TEST_CASE("an engine that counts what nobody read in time says so of what it hands over") {
+        Prefilled p;
+        p.pair.flow.host.answer(
+            "/metrics", {SLUICE_OK,
+                         200,
+                         metrics() + "vllm:nixl_num_kv_expired_reqs_total{engine=\"0\"} 3.0\n",
+                         {}});
+        p.pair.flow.host.advance(2'000'000);
+        CHECK(p.pair.flow.host.loads.back().holds_expired == 3);
+        const Judged judged = p.judge(reply_with(p.id, object_for(p.id)));
+        CHECK(judged.hold == (SLUICE_HOLD_RELEASE | SLUICE_HOLD_COUNTED));
+    }
+
     TEST_CASE("block lists of any length pass") {
         Prefilled p;
         std::string ids = "0";

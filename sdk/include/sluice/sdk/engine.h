@@ -67,7 +67,9 @@ enum { SLUICE_NEXT_CONTINUE = 1,   /* prefill: go on with decode; else relay    
        SLUICE_NEXT_RESTART = 7,    /* both legs again, new transfer_id           */
        SLUICE_NEXT_FAIL = 8        /* 502 with err's text; of prefill: another
                                       pair is tried before                       */ };
-enum { SLUICE_HOLD_RELEASE = 1u << 0     /* send a RELEASE decode if the client goes */ };
+enum { SLUICE_HOLD_RELEASE = 1u << 0,    /* send a RELEASE decode if the client goes */
+       SLUICE_HOLD_COUNTED = 1u << 1     /* if nobody reads it in time,
+                                            sluice_load.holds_expired counts it     */ };
 typedef struct sluice_reply_out {
     uint32_t size;
     uint32_t next;                 /* plugin sets: SLUICE_NEXT_*                 */

@@ -25,6 +25,8 @@ typedef struct sluice_load {
     uint64_t total_blocks;       /* 0 = unknown                                  */
     uint64_t progress;           /* any count that grows while work is done; 0 = unknown */
     uint64_t hit_tokens;         /* prompt tokens served from cache, a counter   */
+    uint64_t holds_expired;      /* hand-offs whose blocks were let go since nobody
+                                    had read them in time, a counter              */
 } sluice_load;
 enum { SLUICE_HEALTH_READY = 1, SLUICE_HEALTH_BUSY = 2,  /* full, not broken     */
        SLUICE_HEALTH_ASLEEP = 3, SLUICE_HEALTH_SUSPECT = 4, SLUICE_HEALTH_DOWN = 5 };
