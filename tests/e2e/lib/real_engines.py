@@ -62,9 +62,8 @@ class Engine:
         raise NotImplementedError
 
     def start(self):
-        # A group, no session: engines that wait yield their core, and the kernel gives it to others of
-        # their session only.
-        # An engine without its test is of no use: it ends with it, whatever ended the test.
+        # An engine without its test is of no use: it ends with it, whatever ended the test. It is a
+        # group and no session: one that waits yields its core, to others of its session only.
         guard = [shutil.which("setpriv"), "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
         with open(self.log_path, "ab") as log:
             self.child = subprocess.Popen(guard + self.argv(), stdin=subprocess.DEVNULL, stdout=log,
