@@ -62,8 +62,9 @@ class Gateway:
 
     _documents = {}
 
-    def __init__(self, folder, tokenizers=None, flags=(), start=True):
+    def __init__(self, folder, tokenizers=None, flags=(), start=True, env=None):
         self.folder = folder
+        self.env = {**os.environ, **(env or {})}
         self.tokenizers = tokenizers
         self.flags = list(flags)
         self.api = f"127.0.0.1:{free_port()}"
@@ -78,7 +79,7 @@ class Gateway:
         if self.tokenizers:
             argv += ["--tokenizers", str(self.tokenizers)]
         self.log_file = open(self.log_path, "ab")
-        self.child = subprocess.Popen(argv, stderr=self.log_file)
+        self.child = subprocess.Popen(argv, stderr=self.log_file, env=self.env)
         wait_until(self.is_up, 30, "gateway ready")
         watchers[self.api] = self.document().check
 
