@@ -132,7 +132,7 @@ def median(rounds, of):
 
 
 def print_latency(rows):
-    print("\n| added us, median / p99 | split | two plain requests | both legs directly |\n"
+    print("\n| added us, median / p99 | split | two plain requests | legs directly, in all |\n"
           "|---|---|---|---|")
     for title, rounds in rows.items():
         cells = []
