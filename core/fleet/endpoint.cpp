@@ -83,7 +83,9 @@ void Endpoint::set_load(std::uint32_t rank, const Load& load) {
         sum.waiting += one.waiting;
         sum.max_running += one.max_running;
         sum.total_blocks += one.total_blocks;
+        sum.progress += one.progress;
         sum.holds_expired += one.holds_expired;
+        sum.holds_read_late += one.holds_read_late;
         sum.at_us = sum.at_us == 0 ? one.at_us : std::min(sum.at_us, one.at_us);
         if (one.kv_used_ratio >= 0) {
             used += one.kv_used_ratio;
@@ -102,7 +104,9 @@ void Endpoint::publish(const Load& load) noexcept {
     max_running_.store(load.max_running, std::memory_order_relaxed);
     total_blocks_.store(load.total_blocks, std::memory_order_relaxed);
     kv_used_ratio_.store(load.kv_used_ratio, std::memory_order_relaxed);
+    progress_.store(load.progress, std::memory_order_relaxed);
     holds_expired_.store(load.holds_expired, std::memory_order_relaxed);
+    holds_read_late_.store(load.holds_read_late, std::memory_order_relaxed);
     // Last: who sees a newer sample sees what it says.
     load_at_us_.store(load.at_us, std::memory_order_release);
 }
@@ -115,7 +119,9 @@ Load Endpoint::load() const noexcept {
     out.max_running = max_running_.load(std::memory_order_relaxed);
     out.kv_used_ratio = kv_used_ratio_.load(std::memory_order_relaxed);
     out.total_blocks = total_blocks_.load(std::memory_order_relaxed);
+    out.progress = progress_.load(std::memory_order_relaxed);
     out.holds_expired = holds_expired_.load(std::memory_order_relaxed);
+    out.holds_read_late = holds_read_late_.load(std::memory_order_relaxed);
     return out;
 }
 

@@ -23,11 +23,14 @@ namespace sluice::fleet {
 struct Load {
     std::uint32_t running = 0;
     std::uint32_t waiting = 0;
-    std::uint32_t max_running = 0;    // 0 = unknown
-    float kv_used_ratio = -1;         // negative = unknown
-    std::uint64_t total_blocks = 0;   // 0 = unknown
-    std::uint64_t holds_expired = 0;  // hand-offs that nobody read in time, ever
-    std::uint64_t at_us = 0;          // 0 = never
+    std::uint32_t max_running = 0;   // 0 = unknown
+    float kv_used_ratio = -1;        // negative = unknown
+    std::uint64_t total_blocks = 0;  // 0 = unknown
+    std::uint64_t progress = 0;      // grows while work is done; 0 = unknown
+    // Hand-offs that nobody read in time, and of those the ones that were read later; ever.
+    std::uint64_t holds_expired = 0;
+    std::uint64_t holds_read_late = 0;
+    std::uint64_t at_us = 0;  // 0 = never
 };
 
 enum class Health : std::uint32_t { Unknown = 0, Ready, Busy, Asleep, Suspect, Down };
@@ -151,7 +154,9 @@ private:
     std::atomic<std::uint32_t> max_running_{0};
     std::atomic<float> kv_used_ratio_{-1};
     std::atomic<std::uint64_t> total_blocks_{0};
+    std::atomic<std::uint64_t> progress_{0};
     std::atomic<std::uint64_t> holds_expired_{0};
+    std::atomic<std::uint64_t> holds_read_late_{0};
     std::atomic<std::uint64_t> load_at_us_{0};
     Load whole_;               // event thread only
     std::vector<Load> ranks_;  // event thread only

@@ -121,7 +121,9 @@ void EngineEvents::load(const sluice_load& load) {
     sample.max_running = load.max_running;
     sample.kv_used_ratio = load.kv_used_ratio;
     sample.total_blocks = load.total_blocks;
+    sample.progress = load.progress;
     sample.holds_expired = load.holds_expired;
+    sample.holds_read_late = load.holds_read_late;
     sample.at_us = now_us();
     route->endpoint->set_load(load.dp_rank, sample);
 }

@@ -55,8 +55,13 @@ net::Task<void> Exchange::relay() {
     while (true) {
         const bool is_complete = leg_.upstream().is_complete();
         if (has_bytes && is_split && !has_begun_) {
-            const bool is_late = co_await pd_->was_read_late();
-            if (is_late) {
+            const PdExchange::Reading read = co_await pd_->reading();
+            if (read == PdExchange::Reading::Halted) {
+                const Error halted = net::error_for(net::Op::kCancelled, "answer");
+                co_await fail_relay(halted);
+                co_return;
+            }
+            if (read == PdExchange::Reading::TooLate) {
                 co_await end_read_late();
                 co_return;
             }

@@ -85,7 +85,7 @@ public:
         http::HeaderSpan headers = {};  // in the place of the client's; empty values remove
         std::uint64_t first_byte_ms = 0;
         bool is_once = false;  // never to be sent again, whatever became of it
-        // Only over a kept connection that was idle for no longer; 0: only over a new one.
+        // Only over a kept connection that was idle for less; 0: only over a new one.
         std::uint64_t most_idle_us = UINT64_MAX;
         std::uint64_t send_by_us = net::kNever;   // not whole on its way by then: it is not sent
         const route::Handoff* carried = nullptr;  // nor when this is not held any more

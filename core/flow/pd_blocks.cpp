@@ -22,44 +22,54 @@ std::string_view PdExchange::object_for_decode() {
     return {};
 }
 
-// An engine that had let the blocks go hands out whatever lies there now, without a fault. It
-// counts what it lets go, so an answer that begins when the time of its blocks is over is kept back
-// until the engine has said that it let none go, or no more than those that other requests gave up.
-net::Task<bool> PdExchange::was_read_late() {
-    const std::uint64_t begun = x_.scene_.now_us();
-    if (was_read_late_ || !has_object_ || !expired_before_ || begun < handoff_.over_us()) {
-        co_return was_read_late_.value_or(false);
+// An engine that has let blocks go hands out whatever lies there now, without a fault. So an answer
+// that begins when most of their time is over is kept back until the engine that held them has
+// spoken twice. It counts what it let go unread, and reads that came too late, of which it hears
+// when it works next.
+net::Task<PdExchange::Reading> PdExchange::reading() {
+    const std::uint64_t begun_us = x_.scene_.now_us();
+    const std::uint64_t over_us = prefill_leg_.sent_us() + handoff_.lease_us() / 4 * 3;
+    if (reading_ || !has_object_ || !counts_before_ || handoff_.lease_us() == 0 ||
+        begun_us < over_us) {
+        co_return reading_.value_or(Reading::InTime);
     }
     const fleet::Endpoint& prefill = *(*x_.service_->pool)[prefill_.index].endpoint;
-    fleet::Load load = prefill.load();
-    // The first word after this moment may have been on its way before it.
-    unsigned words = 0;
-    was_read_late_ = false;
-    while (words < 2 && handoff_.is_held() && x_.scene_.now_us() < begun + kWordUs) {
-        const std::uint64_t before_us = load.at_us;
+    const std::uint64_t until_us = std::min(begun_us + kWordUs, x_.scene_.deadline_us);
+    fleet::Load word = prefill.load();
+    fleet::Load first;
+    // Of one that another process follows, or that was taken out, no word will come.
+    while (!reading_ && handoff_.is_held() && x_.scene_.is_still_in(prefill_.index)) {
         (void)co_await x_.worker_.loop.sleep_until(
             x_.worker_.loop.after(std::chrono::milliseconds(50)), &x_.answer_halt_);
         if (x_.answer_halt_.fired()) {
-            was_read_late_ = true;  // nobody waits for it, or it is not known in time
-            break;
+            co_return Reading::Halted;
         }
-        load = prefill.load();
-        words += load.at_us != before_us ? 1 : 0;
-        const std::uint64_t let_go =
-            load.holds_expired - std::min(load.holds_expired, *expired_before_);
-        if (let_go > handoff_.others_given_up()) {
-            was_read_late_ = true;
-            x_.worker_.pd_metrics.counters.late_reads.add();
-            log::error(
-                "a decode endpoint may have read blocks too late: its answer is dropped, and "
-                "its prefix cache may hold wrong blocks until it is reset",
-                {{"request_id", x_.receipt_.id},
-                 {"endpoint", x_.leg_.endpoint().name()},
-                 {"prefill", prefill.name()}});
-            break;
+        const fleet::Load next = prefill.load();
+        if (next.at_us != word.at_us) {
+            word = next;
+            if (word.holds_read_late != counts_before_->holds_read_late) {
+                reading_ = Reading::TooLate;
+            } else if (first.at_us == 0) {
+                first = word;  // it may have been on its way before this moment
+            } else if (word.holds_expired == counts_before_->holds_expired ||
+                       word.progress != first.progress) {
+                reading_ = Reading::InTime;
+            }
+        }
+        if (!reading_ && x_.scene_.now_us() >= until_us) {
+            reading_ = Reading::TooLate;  // as far as is known
         }
     }
-    co_return *was_read_late_;
+    if (reading_ == Reading::TooLate) {
+        x_.worker_.pd_metrics.counters.late_reads.add();
+        log::error(
+            "a decode endpoint may have read blocks too late: its answer is dropped, and its "
+            "prefix cache may hold wrong blocks until it is reset",
+            {{"request_id", x_.receipt_.id},
+             {"endpoint", x_.leg_.endpoint().name()},
+             {"prefill", prefill.name()}});
+    }
+    co_return reading_.value_or(Reading::InTime);
 }
 
 net::Task<void> PdExchange::let_go() {

@@ -40,12 +40,16 @@ bool PdExchange::is_fit(std::size_t index) const {
            (why == fleet::Excluded::No || why == fleet::Excluded::Model);
 }
 
-// It drains, or an edit took it out of the rule: work that was begun for it is still its.
+// It drains, or an edit took it out of the rule, and it is well: work that was begun for it is
+// still its. (A breaker has the last word when the leg enters.)
 bool PdExchange::may_finish_at(std::size_t index) const {
-    const fleet::Excluded why =
-        x_.service_->pool->excluded(index, x_.served_model_, x_.scene_.now_us());
-    return !is_fit(index) && (why == fleet::Excluded::No || why == fleet::Excluded::Model ||
-                              why == fleet::Excluded::Draining);
+    const fleet::Pool& pool = *x_.service_->pool;
+    const fleet::Excluded why = pool.excluded(index, x_.served_model_, x_.scene_.now_us());
+    const bool is_out = why == fleet::Excluded::No || why == fleet::Excluded::Model ||
+                        why == fleet::Excluded::Draining;
+    const fleet::Health health = pool[index].endpoint->health();
+    return is_out && !is_fit(index) && health != fleet::Health::Down &&
+           health != fleet::Health::Asleep && (!pool[index].probe || pool[index].probe->is_up());
 }
 
 bool PdExchange::has_other(std::uint32_t role, std::size_t than) const {

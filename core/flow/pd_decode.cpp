@@ -152,8 +152,12 @@ net::Task<PdExchange::Step> PdExchange::judge_decode_head(Leg::End end) {
         co_return judge_decode(500, error);
     }
     if (x_.has_first_part_) {
-        const bool is_late = co_await was_read_late();
-        if (is_late) {
+        const Reading read = co_await reading();
+        if (read == Reading::Halted) {
+            handoff_.was_read();
+            co_return interrupted();
+        }
+        if (read == Reading::TooLate) {
             x_.leg_.record().verdict = "read_late";
             co_return cure(PdFault::DecodeTooLate);
         }
@@ -224,6 +228,7 @@ PdExchange::Step PdExchange::judge_decode(int status, std::string_view body) {
             break;
     }
     if (step == Step::Answered) {
+        reading_ = Reading::InTime;  // an error says nothing of the blocks
         is_refused_ = may_release_ && status >= 400 && status < 500 && status != 429;
         const bool is_whole = x_.status_ < 300 || x_.leg_.upstream().is_complete();
         if (!is_whole || tells_of_engines(body)) {

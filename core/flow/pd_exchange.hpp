@@ -58,7 +58,8 @@ public:
     net::Task<void> let_go();
     // The first bytes of the decode leg's answer are there: whether they may be of other blocks
     // than the prompt's. Asked again it says the same.
-    net::Task<bool> was_read_late();
+    enum class Reading : std::uint8_t { InTime, TooLate, Halted };
+    net::Task<Reading> reading();
     // They go to the client.
     void decode_began();
     // The answer broke off.
@@ -134,7 +135,7 @@ private:
     // How long a leg is kept that only lets blocks go.
     static constexpr std::uint64_t kReleaseMs = 500;
     // How long an answer is kept back until its prefill engine has said what it let go.
-    static constexpr std::uint64_t kWordUs = 5'000'000;
+    static constexpr std::uint64_t kWordUs = 10'000'000;
     // What is sent only once goes over a connection that its engine is not about to close: vLLM's
     // server does after 5 s, by its own clock, and a busy one reads late.
     static constexpr std::uint64_t kSureIdleUs = 1'000'000;
@@ -170,9 +171,8 @@ private:
     PrefillLeg::Heard heard_;
 
     route::Handoff handoff_;
-    // What the prefill engine had counted as expired when it handed over; nothing if it does not.
-    std::optional<std::uint64_t> expired_before_;
-    std::optional<bool> was_read_late_;
+    std::optional<fleet::Load> counts_before_;  // of the prefill engine, if it counts hand-offs
+    std::optional<Reading> reading_;
     bool has_object_ = false;
     bool may_release_ = false;
 

@@ -124,10 +124,11 @@ void PdExchange::open_handoff() {
     record.verdict = "handed_over";
     has_object_ = !heard_.handoff.empty();
     may_release_ = heard_.can_release;
-    was_read_late_.reset();
-    expired_before_.reset();
-    if (heard_.is_counted) {
-        expired_before_ = prefill_leg_.leg().endpoint().load().holds_expired;
+    reading_.reset();
+    counts_before_.reset();
+    const fleet::Load counts = prefill_leg_.leg().endpoint().load();
+    if (heard_.is_counted && counts.at_us != 0) {
+        counts_before_ = counts;
     }
     if (has_object_ || heard_.lease_us != 0) {
         handoff_ = x_.service_->pd->handoffs->open(std::move(heard_.handoff),

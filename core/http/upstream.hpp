@@ -62,7 +62,7 @@ public:
     UpstreamPool(const UpstreamPool&) = delete;
     UpstreamPool& operator=(const UpstreamPool&) = delete;
 
-    // A pooled connection if there is one that was idle for no longer than `most_idle_us`, else a
+    // A pooled connection if there is one that was idle for less than `most_idle_us`, else a
     // new one. `wait` bounds the connect.
     net::Task<Result<UpstreamStream>> acquire(net::Address to, net::Wait wait,
                                               std::uint64_t most_idle_us = UINT64_MAX);

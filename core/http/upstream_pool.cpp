@@ -39,7 +39,7 @@ std::unique_ptr<UpstreamStream::Connection> UpstreamPool::Impl::take_idle(
     const net::Address& endpoint, std::uint64_t most_idle_us) noexcept {
     const auto found = buckets.find(endpoint);
     if (found == buckets.end() || found->second.newest == nullptr ||
-        loop.now_us() - found->second.newest->idle_since_us > most_idle_us) {
+        loop.now_us() - found->second.newest->idle_since_us >= most_idle_us) {
         return nullptr;
     }
     // What hung up was dropped when the loop saw it: all that are left are good as far as we know.

@@ -20,7 +20,6 @@ Handoff Ledger::open(std::string object, std::uint64_t endpoint, std::uint64_t l
         account.process = ++processes_;
     }
     account.live += 1;
-    out.given_up_before_ = account.given_up - account.abandoned.size();
     out.process_ = account.process;
     return out;
 }
@@ -73,12 +72,6 @@ bool Ledger::is_there(std::uint64_t endpoint, std::uint64_t process) const {
     return it != accounts_.end() && it->second.process == process;
 }
 
-std::uint64_t Ledger::given_up(std::uint64_t endpoint, std::uint64_t process) const {
-    const std::lock_guard lock(mu_);
-    const auto it = accounts_.find(endpoint);
-    return it == accounts_.end() || it->second.process != process ? 0 : it->second.given_up;
-}
-
 void Ledger::settle(std::uint64_t endpoint, std::uint64_t process,
                     std::uint64_t HandoffCounts::* end) {
     const std::lock_guard lock(mu_);
@@ -96,7 +89,6 @@ void Ledger::abandon(std::uint64_t endpoint, std::uint64_t process, std::uint64_
         return;
     }
     account->live -= 1;
-    account->given_up += 1;
     if (account->abandoned.size() == kMostAbandoned) {
         account->abandoned.pop_front();
         counts_.expired += 1;
@@ -111,7 +103,6 @@ Handoff::Handoff(Handoff&& other) noexcept
       process_(other.process_),
       since_us_(other.since_us_),
       lease_us_(other.lease_us_),
-      given_up_before_(other.given_up_before_),
       is_given_(other.is_given_) {}
 
 Handoff& Handoff::operator=(Handoff&& other) noexcept {
@@ -123,7 +114,6 @@ Handoff& Handoff::operator=(Handoff&& other) noexcept {
         process_ = other.process_;
         since_us_ = other.since_us_;
         lease_us_ = other.lease_us_;
-        given_up_before_ = other.given_up_before_;
         is_given_ = other.is_given_;
     }
     return *this;
@@ -131,15 +121,6 @@ Handoff& Handoff::operator=(Handoff&& other) noexcept {
 
 std::uint64_t Handoff::good_until_us() const noexcept {
     return lease_us_ == 0 ? UINT64_MAX : since_us_ + lease_us_ / 2;
-}
-
-std::uint64_t Handoff::over_us() const noexcept {
-    return lease_us_ == 0 ? UINT64_MAX : since_us_ + lease_us_ / 4 * 3;
-}
-
-std::uint64_t Handoff::others_given_up() const {
-    const std::uint64_t now = ledger_ == nullptr ? 0 : ledger_->given_up(endpoint_, process_);
-    return now - std::min(now, given_up_before_);
 }
 
 bool Handoff::is_held() const {

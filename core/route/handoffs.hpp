@@ -52,11 +52,9 @@ private:
     struct Account {
         std::uint64_t process = 0;            // no other account's, and no earlier process's
         std::size_t live = 0;                 // owned by requests
-        std::uint64_t given_up = 0;           // abandoned ever
         std::deque<std::uint64_t> abandoned;  // until when
     };
     bool is_there(std::uint64_t endpoint, std::uint64_t process) const;
-    std::uint64_t given_up(std::uint64_t endpoint, std::uint64_t process) const;
     void settle(std::uint64_t endpoint, std::uint64_t process, std::uint64_t HandoffCounts::* end);
     void abandon(std::uint64_t endpoint, std::uint64_t process, std::uint64_t until_us);
     void expire(std::uint64_t now_us);                                   // with mu_ held
@@ -83,12 +81,8 @@ public:
     bool is_good(std::uint64_t now_us) const;
     // Until when a decode engine may be sent it; UINT64_MAX: nobody knows of an end.
     std::uint64_t good_until_us() const noexcept;
-    // From then on its blocks may be another prompt's: vLLM lets go when four fifths are over, or
-    // later. UINT64_MAX as above.
-    std::uint64_t over_us() const noexcept;
-    // Others of the same process that nobody read and whose time ended since this one was opened,
-    // or may have: so many the engine may let go without this one being among them.
-    std::uint64_t others_given_up() const;
+    // How long the engine holds it; 0 = nobody knows.
+    std::uint64_t lease_us() const noexcept { return lease_us_; }
     // The object, the only time it is given out; nothing when it is not good any more.
     std::optional<std::string_view> give(std::uint64_t now_us);
     // For who was given it.
@@ -109,7 +103,6 @@ private:
     std::uint64_t process_ = 0;
     std::uint64_t since_us_ = 0;
     std::uint64_t lease_us_ = 0;
-    std::uint64_t given_up_before_ = 0;  // and over before it was opened
     bool is_given_ = false;
 };
 

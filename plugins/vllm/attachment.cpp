@@ -196,7 +196,7 @@ void Attachment::tell_load(const Metrics& m) {
     whole.kv_used_ratio = -1;
     whole.total_blocks = m.total_blocks.value_or(0);
     whole.holds_expired = m.holds_expired.value_or(0);
-    counts_expired_.store(m.holds_expired.has_value(), std::memory_order_relaxed);
+    whole.holds_read_late = m.holds_read_late.value_or(0);
     double used = 0;
     std::uint64_t used_ranks = 0;
     for (const auto& [number, load] : m.ranks) {
@@ -226,6 +226,7 @@ void Attachment::tell_load(const Metrics& m) {
         whole.kv_used_ratio = static_cast<float>(used / static_cast<double>(used_ranks));
     }
     host_.load(whole);
+    counts_holds_.store(m.holds_expired && m.holds_read_late, std::memory_order_relaxed);
 }
 
 void Attachment::tell_health(const Metrics& m) {

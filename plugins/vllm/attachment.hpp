@@ -125,7 +125,7 @@ private:
     mutable std::atomic<Voice> voice_{Voice::Nothing};
     std::atomic<std::uint32_t> version_number_{0};
     std::atomic<std::uint32_t> block_tokens_{0};
-    std::atomic<bool> counts_expired_{false};
+    std::atomic<bool> counts_holds_{false};
     // So many asks in a row without an answer, one each tick, and the server is given up.
     static constexpr unsigned kBootstrapMisses = 3;
     unsigned bootstrap_misses_ = 0;

@@ -7,7 +7,7 @@ PrefillFacts Attachment::prefill_facts() const {
     PrefillFacts out;
     out.version = version_number_.load(std::memory_order_relaxed);
     out.block_tokens = block_tokens_.load(std::memory_order_relaxed);
-    out.counts_expired = counts_expired_.load(std::memory_order_relaxed);
+    out.counts_holds = counts_holds_.load(std::memory_order_relaxed);
     if (settings_.connector == Connector::Mooncake) {
         const std::lock_guard lock(bootstrap_mu_);
         out.bootstrap = bootstrap_;

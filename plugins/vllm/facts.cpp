@@ -92,6 +92,8 @@ public:
             rank(s).hit_tokens += count_of(s.value);
         } else if (name == "nixl_num_kv_expired_reqs_total") {
             out.holds_expired = out.holds_expired.value_or(0) + count_of(s.value);
+        } else if (name == "nixl_num_notifications_after_expiry_total") {
+            out.holds_read_late = out.holds_read_late.value_or(0) + count_of(s.value);
         } else if (name == "engine_sleep_state" && s.label("sleep_state") == "awake") {
             out.asleep = out.asleep.value_or(false) || s.value == 0;
         } else if (name == "prompt_tokens_created" && !has_created_) {

@@ -33,8 +33,9 @@ struct Metrics {
     std::string hash_algorithm;  // as the engine names it; empty = not told
     std::optional<bool> asleep;
     std::uint64_t epoch = 0;
-    // NIXL hand-offs that nobody read in time; all ranks together.
-    std::optional<std::uint64_t> holds_expired;
+    // NIXL hand-offs that nobody read in time, and the reads that came too late; all ranks and
+    // workers together, so more than once each.
+    std::optional<std::uint64_t> holds_expired, holds_read_late;
 };
 
 Metrics parse_metrics(std::string_view text);

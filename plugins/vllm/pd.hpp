@@ -36,7 +36,7 @@ struct PrefillFacts {
     std::uint32_t version = 0;       // version_number()
     std::uint32_t block_tokens = 0;  // 0 = not known
     std::uint64_t lease_us = 0;      // as the rule declares it; 0 = by version
-    bool counts_expired = false;     // it says how many nobody read in time
+    bool counts_holds = false;       // it says how many were read too late, or not at all
     std::optional<Bootstrap> bootstrap;
 };
 

@@ -185,7 +185,7 @@ public:
             return "the gateway does not take it";
         }
         out.hold = SLUICE_HOLD_RELEASE;
-        out.hold |= facts.counts_expired ? std::uint32_t{SLUICE_HOLD_COUNTED} : 0U;
+        out.hold |= facts.counts_holds ? std::uint32_t{SLUICE_HOLD_COUNTED} : 0U;
         return {};
     }
 };

@@ -1,9 +1,10 @@
 """A decode engine that reads blocks when their time is over reads another prompt's, and answers 200.
 
 The gateway sends an object in time, but an engine may stand still before its scheduler hears of it.
-What such an engine answers never reaches a client.
+What such an engine answers never reaches a client. An answer that only took long does.
 """
 
+import contextlib
 import random
 import threading
 
@@ -12,11 +13,11 @@ import pytest
 from conftest import legs, pd_rule
 from gateway import complete
 from harness import RawClient, wait_until
-from pairs import error, prompt, same_text
+from pairs import ask, error, prompt, same_text
 from via import Via
 
 SHORT = {"plugin_config": {"vllm": {"kv_lease_duration": 1}}}
-LEASE = ("--kv-lease-ms", 1000)
+LEASE = ("--kv-lease-ms", 1000, "--num-gpu-blocks-override", 160, "--max-model-len", 2048)
 
 
 class Asked:
@@ -32,6 +33,33 @@ class Asked:
         return self.out[0]
 
 
+class Gate(Via):
+    """Generation requests reach the engine when `go` is set; the head of a stream is sent before.
+    With `refuses` they are answered with that status instead."""
+
+    def __init__(self, engine, refuses=0, head_first=False):
+        self.go, self.refuses, self.head_first = threading.Event(), refuses, head_first
+        super().__init__(engine, lambda reply: reply.body)
+
+    def _pass_on(self, call):
+        if not call.path.startswith("/v1/completions"):
+            super()._pass_on(call)
+            return
+        if self.head_first:
+            call.stream()
+        self.go.wait(30)
+        if self.refuses:
+            call.reply(self.refuses, {"error": {"message": "no", "code": self.refuses}})
+        elif self.head_first:
+            with RawClient(self.engine.address, 60) as client:
+                client.send(call.head + b"\r\n\r\n" + call.body)
+                for event in client.read_reply().events():
+                    call.event(event)
+            call.send(b"0\r\n\r\n")
+        else:
+            super()._pass_on(call)
+
+
 def expired(engine):
     return engine.metric("nixl_num_kv_expired_reqs_total")
 
@@ -40,8 +68,7 @@ def overwrite(engine):
     """Other prompts go over every block of an engine."""
     rng = random.Random(1)
     for _ in range(12):
-        ids = [rng.randrange(200, 1000) for _ in range(320)]
-        assert complete(engine.address, ids).status == 200
+        assert complete(engine.address, [rng.randrange(200, 1000) for _ in range(320)]).status == 200
 
 
 def is_known(prefill):
@@ -50,89 +77,120 @@ def is_known(prefill):
                "it was asked for its counters")
 
 
-class Late(Via):
-    """The head of a stream at once, and the request to the engine when `go` is set."""
+@contextlib.contextmanager
+def at_work(engine):
+    """The engine has other requests all the time."""
+    done = threading.Event()
 
-    def __init__(self, engine):
-        self.go = threading.Event()
-        super().__init__(engine, lambda reply: reply.body)
+    def work():
+        while not done.wait(0.1):
+            complete(engine.address, prompt())
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    done.set()
+    thread.join()
 
-    def _pass_on(self, call):
-        if b'"stream": true' not in call.body:
-            super()._pass_on(call)
-            return
-        call.stream()
-        self.go.wait(30)
-        with RawClient(self.engine.address, 60) as client:
-            client.send(call.head + b"\r\n\r\n" + call.body)
-            for event in client.read_reply().events():
-                call.event(event)
-        call.send(b"0\r\n\r\n")
+
+@pytest.fixture
+def gated(gateway, engines):
+    """gated(**Gate's): a rule with a gate before its decode engine; vip, prefill, decode, gate."""
+    with contextlib.ExitStack() as ends:
+        def make(**how):
+            (prefill,), (decode,) = engines(1, *LEASE), engines(1)
+            gate = ends.enter_context(Gate(decode, **how))
+            vip = gateway.vip()
+            gateway.create(pd_rule(vip, [prefill], [gate], **SHORT))
+            is_known(prefill)
+            return vip, prefill, decode, gate
+        yield make
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
-def test_an_answer_from_blocks_that_were_let_go_is_dropped(gateway, engines, plain, is_stream):
-    prefill, = engines(1, *LEASE, "--num-gpu-blocks-override", 160, "--max-model-len", 2048)
-    decode, = engines(1)
-    vip = gateway.vip()
-    gateway.create(pd_rule(vip, [prefill], [decode], **SHORT))
-    is_known(prefill)
-    decode.arm("slow-head:3000", 1)
+def test_an_answer_from_blocks_that_were_let_go_is_dropped(gateway, gated, plain, is_stream):
+    vip, prefill, decode, gate = gated()
     words = prompt("late") * 4
     asked = Asked(vip, words, request_id="late", stream=is_stream)
     wait_until(lambda: expired(prefill) == 1, 10, "the engine has let them go")
     overwrite(prefill)
+    gate.go.set()
     assert error(asked.reply()) == (502, "pd_decode_failed")
     assert legs(gateway, "late")[-1][2] == "read_late"
     assert gateway.metric("loxilb_pd_late_reads_total") == 1
     assert "may have read blocks too late" in gateway.log()
     # What the client was spared, and what an operator is told to reset.
     assert not same_text(complete(decode.address, words), plain, words)
-    assert same_text(complete(vip, prompt("after")), plain, prompt("after"))
+    words = prompt("after")
+    assert same_text(complete(vip, words), plain, words)
 
 
-def test_a_stream_whose_head_came_first_ends_with_an_error(gateway, engines, plain):
-    prefill, = engines(1, *LEASE, "--num-gpu-blocks-override", 160, "--max-model-len", 2048)
-    decode, = engines(1)
-    with Late(decode) as late:
-        vip = gateway.vip()
-        gateway.create(pd_rule(vip, [prefill], [late], **SHORT))
-        is_known(prefill)
-        words = prompt("late") * 4
-        asked = Asked(vip, words, request_id="late", stream=True)
-        wait_until(lambda: expired(prefill) == 1, 10, "the engine has let them go")
-        overwrite(prefill)
-        late.go.set()
-        reply = asked.reply()
+def test_a_stream_whose_head_came_first_ends_with_an_error(gateway, gated):
+    vip, prefill, _, gate = gated(head_first=True)
+    asked = Asked(vip, prompt("late") * 4, request_id="late", stream=True)
+    wait_until(lambda: expired(prefill) == 1, 10, "the engine has let them go")
+    overwrite(prefill)
+    gate.go.set()
+    reply = asked.reply()
     assert reply.status == 200
     (event,) = reply.events()
     assert '"pd_decode_failed"' in event
     assert legs(gateway, "late")[-1][2] == "read_late"
 
 
-def test_a_long_answer_from_blocks_that_were_read_in_time_is_the_clients(gateway, engines, plain):
-    prefill, = engines(1, *LEASE)
-    decode, = engines(1, "--decode-us-per-token", 500_000)
+def test_an_error_that_comes_late_is_the_clients(gateway, gated):
+    vip, prefill, _, gate = gated(refuses=422)
+    asked = Asked(vip, prompt("late"), request_id="late")
+    wait_until(lambda: expired(prefill) == 1, 10, "the engine has let them go")
+    gate.go.set()
+    assert asked.reply().status == 422
+    assert legs(gateway, "late")[-1][2] == "relayed"
+    assert gateway.metric("loxilb_pd_late_reads_total") == 0
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_long_answer_from_blocks_that_were_read_in_time_is_the_clients(
+        gateway, engines, plain, is_stream):
+    (prefill,), (decode,) = engines(1, *LEASE), engines(1, "--decode-us-per-token", 500_000)
     vip = gateway.vip()
     gateway.create(pd_rule(vip, [prefill], [decode], **SHORT))
     is_known(prefill)
     words = prompt("long")
-    assert same_text(complete(vip, words, request_id="long"), plain, words)
+    reply = complete(vip, words, request_id="long", stream=is_stream)
+    assert reply.status == 200 and (is_stream or same_text(reply, plain, words))
     assert legs(gateway, "long")[-1][2] == "relayed"
     assert expired(prefill) == 0
 
 
-def test_what_other_requests_gave_up_does_not_count_against_a_long_answer(gateway, engines, plain):
-    prefill, = engines(1, *LEASE)
-    decode, = engines(1, "--decode-us-per-token", 700_000)
+@pytest.mark.parametrize("is_at_work", [False, True])
+def test_what_others_gave_up_counts_while_the_engine_does_not_say_whose_it_was(
+        gateway, engines, plain, is_at_work):
+    """An engine at work would have heard of a late read; one that is not may not have."""
+    (prefill,), (decode,) = engines(1, *LEASE), engines(1, "--decode-us-per-token", 700_000)
     vip = gateway.vip()
     gateway.create(pd_rule(vip, [prefill], [decode], **SHORT))
     is_known(prefill)
-    decode.arm("close", 2)
-    for _ in range(2):
-        assert complete(vip, prompt("died")).status == 502
+    decode.arm("close", 1)
+    assert complete(vip, prompt("died")).status == 502
     words = prompt("long")
-    before = expired(prefill)
-    assert same_text(complete(vip, words, request_id="long"), plain, words)
-    assert expired(prefill) > before
+    with at_work(prefill) if is_at_work else contextlib.nullcontext():
+        reply = complete(vip, words, request_id="long")
+    assert expired(prefill) == 1
+    if is_at_work:
+        assert same_text(reply, plain, words)
+    else:
+        assert error(reply) == (502, "pd_decode_failed")
+    assert gateway.metric("loxilb_pd_late_reads_total") == (0 if is_at_work else 1)
+
+
+def test_a_client_that_leaves_while_its_answer_is_kept_back_has_left(gateway, engines):
+    (prefill,), (decode,) = engines(1, *LEASE), engines(1, "--decode-us-per-token", 500_000)
+    vip = gateway.vip()
+    gateway.create(pd_rule(vip, [prefill], [decode], **SHORT))
+    is_known(prefill)
+    with RawClient(vip) as client:
+        ask(client, "left", prompt("left"))
+        wait_until(lambda: decode.metric("request_success_total") == 1, 20, "decode has answered")
+    assert gateway.receipt("left")["outcome"] == "client_closed"
+    assert legs(gateway, "left")[-1][2] != "read_late"
     assert gateway.metric("loxilb_pd_late_reads_total") == 0
+    wait_until(lambda: gateway.metric("loxilb_pd_leases_outstanding") == 0, 10, "it has ended")

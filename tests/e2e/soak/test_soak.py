@@ -177,6 +177,7 @@ def test_no_client_sees_a_malformed_answer_while_engines_die(tmp_path):
             assert crowd.counts[r.kind, "right"] > SECONDS
         nothing_is_held(gateway, rules)
         if SECONDS >= JUDGED_SECONDS:
+            assert memory.fifth(3, "heap") > 0, f"nobody watches: {curve.HEAP_WATCH}"
             most = max(GROWTH_BYTES, GROWTH_BYTES_A_REQUEST * memory.growth("requests"))
             assert memory.growth("heap") < most, memory.text()
             assert memory.growth("rss") < RSS_GROWTH * memory.fifth(3, "rss"), memory.text()

@@ -48,6 +48,7 @@ TEST_SUITE("vllm/facts") {
         CHECK(m.asleep == false);
         CHECK(m.epoch != 0);
         CHECK_FALSE(m.holds_expired);
+        CHECK_FALSE(m.holds_read_late);
     }
 
     TEST_CASE("hand-offs that nobody read are counted over the ranks, where they are counted") {
@@ -56,6 +57,8 @@ TEST_SUITE("vllm/facts") {
             "vllm:nixl_num_kv_expired_reqs_created{engine=\"0\"} 1.7959e+09\n"
             "vllm:nixl_num_kv_expired_reqs_total{engine=\"1\"} 3.0\n");
         CHECK(m.holds_expired == 5);
+        CHECK(parse_metrics("vllm:nixl_num_notifications_after_expiry_total 7\n").holds_read_late ==
+              7);
         CHECK(parse_metrics("vllm:nixl_num_kv_expired_reqs_total{engine=\"0\"} 0.0\n")
                   .holds_expired == 0);
     }

@@ -119,17 +119,22 @@ TEST_SUITE("vllm/pd/replies") {
         CHECK(built.headers.at("X-Request-Id") == p.id);
     }
 
-    TEST_CASE("an engine that counts what nobody read in time says so of what it hands over") {
+    TEST_CASE("an engine that counts what was read too late says so of what it hands over") {
         Prefilled p;
-        p.pair.flow.host.answer(
-            "/metrics", {SLUICE_OK,
-                         200,
-                         metrics() + "vllm:nixl_num_kv_expired_reqs_total{engine=\"0\"} 3.0\n",
-                         {}});
-        p.pair.flow.host.advance(2'000'000);
-        CHECK(p.pair.flow.host.loads.back().holds_expired == 3);
-        const Judged judged = p.judge(reply_with(p.id, object_for(p.id)));
-        CHECK(judged.hold == (SLUICE_HOLD_RELEASE | SLUICE_HOLD_COUNTED));
+        const std::string expired = "vllm:nixl_num_kv_expired_reqs_total{engine=\"0\"} 3.0\n";
+        const std::string late =
+            "vllm:nixl_num_notifications_after_expiry_total{engine=\"0\"} 2.0\n";
+        for (const bool has_both : {false, true}) {
+            CAPTURE(has_both);
+            p.pair.flow.host.answer(
+                "/metrics", {SLUICE_OK, 200, metrics() + expired + (has_both ? late : ""), {}});
+            p.pair.flow.host.advance(2'000'000);
+            CHECK(p.pair.flow.host.loads.back().holds_expired == 3);
+            CHECK(p.pair.flow.host.loads.back().holds_read_late == (has_both ? 2 : 0));
+            const Judged judged = p.judge(reply_with(p.id, object_for(p.id)));
+            CHECK(judged.hold ==
+                  (SLUICE_HOLD_RELEASE | (has_both ? std::uint32_t{SLUICE_HOLD_COUNTED} : 0U)));
+        }
     }
 
     TEST_CASE("block lists of any length pass") {

@@ -204,29 +204,6 @@ TEST_SUITE("route/handoffs") {
         CHECK(counts.unused == 1);
     }
 
-    TEST_CASE("of those that others gave up, so many may be what an engine let go since") {
-        const auto ledger = std::make_shared<route::Ledger>();
-        const auto give_up = [&](std::uint64_t endpoint, std::uint64_t now) {
-            (void)ledger->open("", endpoint, 30 * kSecond, now);
-        };
-        const auto holder = ledger->open("", 1, 30 * kSecond, 0);  // keeps the account
-        give_up(1, 0);
-        const auto early = ledger->open("", 1, 30 * kSecond, 10 * kSecond);
-        CHECK(early.over_us() == (10 * kSecond) + (22'500'000));
-        CHECK(early.others_given_up() == 1);
-        const auto late = ledger->open("", 1, 30 * kSecond, 31 * kSecond);
-        CHECK(late.others_given_up() == 0);
-        give_up(1, 32 * kSecond);
-        give_up(2, 32 * kSecond);
-        CHECK(early.others_given_up() == 2);
-        CHECK(late.others_given_up() == 1);
-        auto read = ledger->open("", 1, 30 * kSecond, 33 * kSecond);
-        read.was_read();
-        CHECK(late.others_given_up() == 1);
-        CHECK(route::Handoff().others_given_up() == 0);
-        CHECK(ledger->open("", 1, 0, 0).over_us() == UINT64_MAX);
-    }
-
     TEST_CASE("what is abandoned has a bound") {
         const auto ledger = std::make_shared<route::Ledger>();
         for (std::size_t i = 0; i < route::Ledger::kMostAbandoned + 10; ++i) {

@@ -68,8 +68,8 @@ enum { SLUICE_NEXT_CONTINUE = 1,   /* prefill: go on with decode; else relay    
        SLUICE_NEXT_FAIL = 8        /* 502 with err's text; of prefill: another
                                       pair is tried before                       */ };
 enum { SLUICE_HOLD_RELEASE = 1u << 0,    /* send a RELEASE decode if the client goes */
-       SLUICE_HOLD_COUNTED = 1u << 1     /* if nobody reads it in time,
-                                            sluice_load.holds_expired counts it     */ };
+       SLUICE_HOLD_COUNTED = 1u << 1     /* sluice_load.holds_expired and
+                                            .holds_read_late count it, in case      */ };
 typedef struct sluice_reply_out {
     uint32_t size;
     uint32_t next;                 /* plugin sets: SLUICE_NEXT_*                 */

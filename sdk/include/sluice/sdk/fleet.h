@@ -27,6 +27,8 @@ typedef struct sluice_load {
     uint64_t hit_tokens;         /* prompt tokens served from cache, a counter   */
     uint64_t holds_expired;      /* hand-offs whose blocks were let go since nobody
                                     had read them in time, a counter              */
+    uint64_t holds_read_late;    /* of those, read nevertheless, as the engine hears
+                                    of it: whoever read them has wrong blocks     */
 } sluice_load;
 enum { SLUICE_HEALTH_READY = 1, SLUICE_HEALTH_BUSY = 2,  /* full, not broken     */
        SLUICE_HEALTH_ASLEEP = 3, SLUICE_HEALTH_SUSPECT = 4, SLUICE_HEALTH_DOWN = 5 };

@@ -6,6 +6,7 @@
 //
 // Threads: one of its own.
 #include <malloc.h>
+#include <signal.h>
 
 #include <chrono>
 #include <cstdio>
@@ -42,8 +43,14 @@ void watch(const std::string& path, std::size_t leak) {
     const char* path = std::getenv("HEAP_WATCH_FILE");
     const char* leak = std::getenv("HEAP_WATCH_LEAK");
     if (path != nullptr) {
+        // The process has its own ways with signals; they are not this thread's.
+        sigset_t all;
+        sigset_t before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
         std::thread(watch, std::string(path), leak == nullptr ? 0 : std::strtoul(leak, nullptr, 10))
             .detach();
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }
     return path != nullptr;
 }();
