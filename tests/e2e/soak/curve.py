@@ -53,9 +53,9 @@ class Curve:
         size = len(self.samples) // 5
         return statistics.median(getattr(s, of) for s in self.samples[n * size:(n + 1) * size])
 
-    def growth(self, of):
-        """From the middle of the fourth fifth to that of the last."""
-        return self.fifth(4, of) - self.fifth(3, of)
+    def growth(self, of, since):
+        """From the middle of that fifth to the middle of the last."""
+        return self.fifth(4, of) - self.fifth(since, of)
 
     def text(self):
         step = max(1, len(self.samples) // 20)
