@@ -3,7 +3,7 @@
 import uuid
 
 from gateway import complete
-from harness import request_bytes
+from harness import request_bytes, wait_until
 
 
 def prompt(text=""):
@@ -15,6 +15,13 @@ def posts(engine):
     """Generation requests an engine was sent, oldest first."""
     return [r for r in engine.requests()
             if r["method"] == "POST" and r["target"].startswith("/v1/")]
+
+
+def is_known(engine):
+    """The gateway has heard which process it is and what it counts: with the first word of that, what an
+    engine handed over before is not trusted any more."""
+    wait_until(lambda: sum(r["target"] == "/metrics" for r in engine.requests()) >= 3, 20,
+               "it was asked for its counters")
 
 
 def header(request, name):

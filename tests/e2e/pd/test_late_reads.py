@@ -13,7 +13,7 @@ import pytest
 from conftest import legs, pd_rule
 from gateway import complete
 from harness import RawClient, wait_until
-from pairs import ask, error, prompt, same_text
+from pairs import ask, error, is_known, prompt, same_text
 from via import Via
 
 SHORT = {"plugin_config": {"vllm": {"kv_lease_duration": 1}}}
@@ -69,12 +69,6 @@ def overwrite(engine):
     rng = random.Random(1)
     for _ in range(12):
         assert complete(engine.address, [rng.randrange(200, 1000) for _ in range(320)]).status == 200
-
-
-def is_known(prefill):
-    """The gateway has seen what the engine counts."""
-    wait_until(lambda: sum(r["target"] == "/metrics" for r in prefill.requests()) >= 2, 10,
-               "it was asked for its counters")
 
 
 @contextlib.contextmanager

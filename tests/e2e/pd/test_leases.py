@@ -8,7 +8,7 @@ import pytest
 from conftest import held, legs, pd_rule
 from gateway import complete, free_port, rule
 from harness import RawClient, wait_until
-from pairs import ask, posts, prompt, same_text, text_of
+from pairs import ask, is_known, posts, prompt, same_text, text_of
 from raw_engine import RawEngine
 from tap import Tap
 
@@ -87,6 +87,8 @@ def test_e8_a_request_that_decode_refuses_leaves_one_lease_that_is_counted(gatew
     prefills, (decode,) = engines(2, *LONG_FLAGS), engines(1)
     vip = gateway.vip()
     made = gateway.create(pd_rule(vip, prefills, [decode], **LONG))
+    for prefill in prefills:
+        is_known(prefill)
     decode.arm("status:400", 0)
     reply = complete(vip, prompt(), request_id="no")
     assert reply.status == 400 and reply.header("Content-Type").startswith("application/json")
@@ -169,6 +171,7 @@ def test_a_decode_that_started_anew_between_the_legs_reads_them_all_the_same(gat
     with Tap(decode.address, is_shut=True) as shut:
         vip = gateway.vip()
         gateway.create(pd_rule(vip, [prefill], [shut], timeouts={"connect_ms": 60_000}, **LONG))
+        is_known(prefill)
         with RawClient(vip, limit_s=90) as client:
             ask(client, "fresh", words)
             wait_until(lambda: gateway.metric("loxilb_ai_pd_kv_params_found_total") == 1, 20,
