@@ -26,7 +26,7 @@ struct Load {
     std::uint32_t max_running = 0;   // 0 = unknown
     float kv_used_ratio = -1;        // negative = unknown
     std::uint64_t total_blocks = 0;  // 0 = unknown
-    std::uint64_t progress = 0;      // grows while work is done; 0 = unknown
+    std::uint64_t progress = 0;      // grows while work is done; 0 = unknown, or of several ranks
     // Hand-offs that nobody read in time, and of those the ones that were read later; ever.
     std::uint64_t holds_expired = 0;
     std::uint64_t holds_read_late = 0;

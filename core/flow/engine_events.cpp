@@ -121,7 +121,8 @@ void EngineEvents::load(const sluice_load& load) {
     sample.max_running = load.max_running;
     sample.kv_used_ratio = load.kv_used_ratio;
     sample.total_blocks = load.total_blocks;
-    sample.progress = load.progress;
+    // Of several ranks one may have worked while the one that matters did not.
+    sample.progress = ranks_of(*route) == 1 ? load.progress : 0;
     sample.holds_expired = load.holds_expired;
     sample.holds_read_late = load.holds_read_late;
     sample.at_us = now_us();

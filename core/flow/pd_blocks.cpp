@@ -52,7 +52,7 @@ net::Task<PdExchange::Reading> PdExchange::reading() {
             } else if (first.at_us == 0) {
                 first = word;  // it may have been on its way before this moment
             } else if (word.holds_expired == counts_before_->holds_expired ||
-                       word.progress != first.progress) {
+                       word.progress > first.progress) {
                 reading_ = Reading::InTime;
             }
         }

@@ -9,7 +9,7 @@ import pytest
 from conftest import held, legs, pd_rule
 from gateway import chat, complete, free_port
 from harness import MINI_TOKENIZER, RawClient, exchange, request_bytes, start_sim, wait_until
-from pairs import header, posts, prompt, same_text, text_of
+from pairs import ask, error, header, posts, prompt, same_text, text_of
 from raw_engine import RawEngine
 
 COMMON = ("--model", MINI_TOKENIZER, "--served-model-name", "tiny", "--block-size", 16,
@@ -80,11 +80,6 @@ def is_idle(gateway, p):
 
 def is_quiet(engine):
     return engine.metric("num_requests_running") + engine.metric("num_requests_waiting") == 0
-
-
-def error(reply):
-    assert reply.header("Content-Type").startswith("application/json")
-    return reply.status, reply.json()["error"]["code"]
 
 
 def counted(gateway, name):
@@ -373,15 +368,17 @@ def test_a_decode_that_answers_first_is_relayed_and_prefill_read_to_its_end(gate
 
 # --- the client leaves
 
+def leave_after_prefill(gateway, p):
+    with RawClient(p.vip) as client:
+        ask(client, "left")
+        wait_until(lambda: gateway.metric("loxilb_pd_leases_outstanding") == 1, 5, "prefill answered")
+    assert gateway.receipt("left")["outcome"] == "client_closed"
+
+
 def test_a_client_that_leaves_when_prefill_has_answered_lets_decode_read(gateway, pool):
     p = pool()
     p.decodes[0].arm("slow-head:400")
-    with RawClient(p.vip) as client:
-        client.send(request_bytes("POST", "/v1/completions",
-                                  {"model": "tiny", "prompt": prompt("left"), "max_tokens": 2},
-                                  [("X-Request-Id", "left")]))
-        wait_until(lambda: gateway.metric("loxilb_pd_leases_outstanding") == 1, 5, "prefill answered")
-    assert gateway.receipt("left")["outcome"] == "client_closed"
+    leave_after_prefill(gateway, p)
     wait_until(lambda: is_idle(gateway, p), 5, "the blocks are free")
     assert gateway.metric("loxilb_pd_leases_total", end="released") == 1
 
@@ -389,12 +386,7 @@ def test_a_client_that_leaves_when_prefill_has_answered_lets_decode_read(gateway
 def test_a_client_that_leaves_a_decode_that_hangs_is_let_go_of(gateway, pool):
     p = pool()
     p.decodes[0].arm("hang", 1)
-    with RawClient(p.vip) as client:
-        client.send(request_bytes("POST", "/v1/completions",
-                                  {"model": "tiny", "prompt": prompt("left"), "max_tokens": 2},
-                                  [("X-Request-Id", "left")]))
-        wait_until(lambda: gateway.metric("loxilb_pd_leases_outstanding") == 1, 5, "prefill answered")
-    assert gateway.receipt("left")["outcome"] == "client_closed"
+    leave_after_prefill(gateway, p)
     wait_until(lambda: all(e["inflight"] == 0 for e in gateway.rules()[0]["endpoints"]), 5,
                "neither endpoint is busy with it")
     # Nobody has read the blocks: they are counted until their time is over.
